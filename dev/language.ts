@@ -185,6 +185,7 @@ function checkPassage({ line, text }: Passage): LanguageProblem[] {
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .replaceAll(/https?:\/\/\S+/g, '')
     .replaceAll(/"[^"]*"/g, 'quotation')
+    .replaceAll(/ \[[A-Z]+\d+\]/g, '')
     .replace(/^@(param|returns|throws|deprecated)\b/, '');
   const long = sentencesOf(plain).flatMap((sentence) => {
     const words = sentence.split(/\s+/).filter((word) => /\w/.test(word)).length;

@@ -59,7 +59,7 @@ const outage = (name: string): string =>
 const FULL_DISK =
   'a disk that is full: undecided, no event id is used up, and all events are decided once there is room';
 const withoutTrace = (name: string): string =>
-  `a store that cannot decide: ${name} leaves all undecided, without a trace`;
+  `a store that cannot decide: ${name} leaves all events undecided, without a trace`;
 
 /** The tests that `make test-faults` may skip, by file and name, each with the place where it runs. */
 export const MAY_BE_SKIPPED: Readonly<Record<string, string>> = {
@@ -165,7 +165,7 @@ export const FAULTS: readonly FaultGroup[] = [
         fault:
           'Its log cannot be written: a full disk, a pipe whose reader has stopped, a pipe or a terminal that is gone (worker, `worker --drain`, webhook)',
         does: 'Continues. Up to 1 MiB of lines wait, and further lines are dropped. SIGTERM ends the process as always.',
-        sees: '`promo_intake_log_lines_dropped_total`; once lines can be written again, `log lines were dropped while the log could not be written` with their number',
+        sees: '`promo_intake_log_lines_dropped_total`; once lines can be written again, `log lines dropped while the log could not be written` with their number',
         tests: {
           [LOG]: [
             'a device without room',
@@ -458,7 +458,7 @@ export const FAULTS: readonly FaultGroup[] = [
           ],
           [LEDGER]: ['active', 'idle in transaction'].map(
             (state) =>
-              `a store that cannot decide: a connection that the store ends while it is ${state} leaves all undecided, and the worker lives on`,
+              `a store that cannot decide: a connection that the store ends while it is ${state} leaves all events undecided, and the worker continues`,
           ),
           [LONG]: [
             'long faults: Postgres stopped for 40 s, a worker killed three times: the tables differ only in the order of bet and refund',
@@ -576,7 +576,7 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [POSTGRES]: [outage('a missing grant')],
           [LEDGER]: [
-            'a store that cannot decide: a missing permission on history (insert) leaves all undecided, without a trace',
+            'a store that cannot decide: a missing permission on history (insert) leaves all events undecided, without a trace',
           ],
         },
       },
@@ -588,7 +588,7 @@ export const FAULTS: readonly FaultGroup[] = [
           [POSTGRES]: [outage('a missing column')],
           [LEDGER]: ['a missing column', 'a missing table', 'a column of another type'].map(
             (name) =>
-              `a store that cannot decide: ${name} leaves all undecided, without a trace and without a panic`,
+              `a store that cannot decide: ${name} leaves all events undecided, without a trace and without a panic`,
           ),
         },
       },
@@ -647,9 +647,9 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Postgres is away',
         does: 'Answers 503 with `Retry-After`, and stores nothing. The request is decided when it is sent again once Postgres is back.',
-        sees: '`request is undecided`, `promo_intake_retries_total{class="undecided"}`; `/livez` and `/readyz` stay 200',
+        sees: '`request undecided`, `promo_intake_retries_total{class="undecided"}`; `/livez` and `/readyz` stay 200',
         tests: {
-          [WEBHOOK]: ['while Postgres is away requests are undecided, and sent again they are decided'],
+          [WEBHOOK]: ['while Postgres is away requests are undecided, and they are decided when sent again'],
         },
       },
       {
@@ -658,69 +658,69 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: 'connections that end; no trace in the store',
         tests: {
           [WEBHOOK_STORM]: [
-            'whatever senders race and whichever webhook dies, an event has one verdict, and all are told that one',
+            'an event has one verdict, and all answers have that one, however senders race and webhooks die',
           ],
         },
       },
       {
         fault: 'More requests come than it can decide, or a transaction hangs',
         does: 'Answers 503 with `Retry-After`: after 0.5 s without a slot, and after at most 20 s with one.',
-        sees: '`promo_intake_webhook_requests_total{status="503"}`, `promo_intake_webhook_requests_in_progress`, `a request is refused`',
+        sees: '`promo_intake_webhook_requests_total{status="503"}`, `promo_intake_webhook_requests_in_progress`, `request refused`',
         tests: {
           [WEBHOOK]: [
-            'where no slot is free within half a second a request is told to come again, and what has one is decided',
+            'a request without a free slot within half a second is answered 503, and one with a slot is decided',
           ],
           [WEBHOOK_UNIT]: [
-            'who waits for too long is told to come again, and what is under way keeps its slot',
+            'a request that waits too long is answered 503, and requests in flight keep their slots',
           ],
         },
       },
       {
         fault: 'The verdict topic refuses, or Kafka is away',
         does: 'Publishes the stored verdicts again, after 1 s, doubling to 30 s, and then answers. A request that waits for 20 s is answered 503. New requests are answered 503 meanwhile.',
-        sees: '`verdicts are not published`, `request is undecided` with the cause kafka',
+        sees: '`cannot publish verdicts, retrying`, `request undecided` with the cause kafka',
         tests: {
           [WEBHOOK_UNIT]: [
-            'verdicts are answered once they are published; while the topic refuses, nothing more is decided',
+            'verdicts are answered once they are published; while the topic refuses, no more requests are decided',
           ],
         },
       },
       {
         fault: 'A sender leaves in the middle of a request, or sends it slower than 10 s',
         does: 'Decides none of its events, and ends the connection. Other senders are served meanwhile.',
-        sees: '`a request is broken off`, `promo_intake_webhook_requests_total{status="broken_off"}`',
+        sees: '`request aborted by the sender`, `promo_intake_webhook_requests_total{status="broken_off"}`',
         tests: {
           [WEBHOOK_UNIT]: [
-            'a sender who leaves before his request is whole is counted, and nothing of it is decided',
-            'who does not send a request to its end in time is let go, and others are served meanwhile',
+            'a sender that aborts its request is counted, and nothing of the request is decided',
+            'a sender that does not complete a request in time is dropped, and others are served meanwhile',
           ],
         },
       },
       {
         fault: 'A sender speaks no HTTP/1.1, or resets its connection at any moment',
         does: 'Answers 400, 405, 408 or 431 where the sender can still read it, and ends the connection. Other senders are served.',
-        sees: '`a connection is dropped` with `why`, `promo_intake_webhook_dropped_total`',
+        sees: '`connection dropped` with `why`, `promo_intake_webhook_dropped_total`',
         tests: {
           [WEBHOOK_RAW]: [
-            'a sender that speaks no HTTP, or leaves in the middle: is answered, counted and logged, and the process goes on',
-            'a sender that speaks no HTTP, or leaves in the middle: ends no process by a reset at any moment',
+            'a sender that speaks no HTTP, or leaves in the middle: is answered, counted and logged, and the process continues',
+            'a sender that speaks no HTTP, or leaves in the middle: does not end the process by a reset at any moment',
           ],
         },
       },
       {
         fault: 'One sender sends more than its share, or keeps connections or unfinished requests open',
         does: 'Answers that sender 429 with Retry-After, or ends its connections: first those without a valid signature, then slow bodies. Other senders are served.',
-        sees: '`a request is refused`, `a connection is dropped`, `promo_intake_webhook_refusals_total`, `promo_intake_webhook_dropped_total`',
+        sees: '`request refused`, `connection dropped`, `promo_intake_webhook_refusals_total`, `promo_intake_webhook_dropped_total`',
         tests: {
           [WEBHOOK_UNIT]: [
-            'requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back',
-            'of too many connections those without a valid signature go first, and a signed one is served',
-            'a body in pieces of a byte is refused before it has cost much, and holds no memory',
+            'half-sent requests block nobody: slow ones are answered, and give their places to others',
+            'of too many connections those without a valid signature are dropped first, and a signed one is served',
+            'a body in pieces of a byte is refused early, and holds no memory',
           ],
           [WEBHOOK_LIMITS]: [
-            'an answer that is not read ends its connection after ten seconds, and costs others nothing',
-            'refusals of one sender are a line a minute, and those of many a hundred; all are counted',
-            'an unsigned flood reads the file of the secrets once a second, and a rotation still counts',
+            'an unread answer ends its connection after ten seconds, and others are served',
+            'refusals of one sender are one line a minute, and those of many senders a hundred; all are counted',
+            'during a flood of unsigned requests the secrets file is read once a second, and a rotation still works',
           ],
         },
       },
@@ -739,7 +739,7 @@ export const FAULTS: readonly FaultGroup[] = [
         does: 'Keeps the secrets that it had.',
         sees: '`changed secrets are not valid, keeping the old ones`',
         tests: {
-          [WEBHOOK]: ['secrets in a file are followed, and a file that has become wrong changes nothing'],
+          [WEBHOOK]: ['a changed secrets file is used, and an invalid one changes nothing'],
         },
       },
     ],

@@ -23,7 +23,7 @@ const seeds = Array.from({ length: RUNS }, () =>
   process.env.SEED === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(process.env.SEED),
 );
 
-test('whatever writers race and die, the store holds what the rules say, each record once [R1] [R8] [V1] [K1] [K3] [L3] [D2] [D3] [U1] [U4]', async () => {
+test('the store follows the rules and has each record once, however writers race and die [R1] [R8] [V1] [K1] [K3] [L3] [D2] [D3] [U1] [U4]', async () => {
   for (const seed of seeds) {
     try {
       await carryOut(makePlan(seed));

@@ -1,6 +1,7 @@
 /**
- * Each mutant is put into a copy of the project, and the test that it names has to fail there by an assertion of its own: not because the
- * mutant cannot be compiled, or loaded, or never ends. In the copy without any mutant the same tests pass.
+ * Each mutant is applied to a copy of the project. The test that it names has to fail there by one of its own
+ * assertions. A mutant that cannot be compiled or loaded, or that never ends, does not count. In the copy
+ * without mutants the same tests pass.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -36,7 +37,7 @@ jest.setTimeout(COMPILED_WITHIN_MS + KILLED_WITHIN_MS);
 const sources = readSources(ROOT);
 const tests = testFiles(ROOT);
 const mutants = readMutants(ROOT).map(withWholePath);
-/** Mutants that are none, to see that it is noticed. */
+/** Texts that are no valid mutants, to check that they are refused. */
 const BAD = {
   unnoticed: bad('unnoticed', '+// It is none.\n const FIRST_WAIT_MS = 1_000;'),
   ofAnotherType: bad('of-another-type', "-const FIRST_WAIT_MS = 1_000;\n+const FIRST_WAIT_MS = '1';"),
@@ -55,13 +56,13 @@ const BAD = {
   endless: bad('endless', '+for (; Date.now() > 0; ) continue;\n const FIRST_WAIT_MS = 1_000;'),
 };
 const BAD_WITHIN_MS = 3_000;
-/** What fails whatever the mutant does, where the servers of this run have gone. */
+/** Errors after which a mutant counts as not tried: the servers of this run have gone. */
 const A_SERVER_IS_AWAY =
   /ECONNREFUSED|could not open file|the database system is (shutting down|starting up)/;
 
 let directory: string;
 let copy: string;
-/** What the compiler says of each mutant, once it has looked at all of them. */
+/** The errors of the compiler for each mutant, once it has compiled all of them. */
 let compiled: Promise<ReadonlyMap<string, string>>;
 
 beforeAll(() => {
@@ -71,7 +72,7 @@ beforeAll(() => {
   for (const path of COPIED) cpSync(join(ROOT, path), join(copy, path), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
   compiled = compile([...withoutCommonFiles(mutants), ...Object.values(BAD).map((mutant) => [mutant])]);
-  // Whoever waits for it is told.
+  // The tests that await it report its error.
   compiled.catch(() => {});
 });
 
@@ -80,7 +81,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-test('without a mutant every test that has to notice one passes', async () => {
+test('without mutants all killers pass', async () => {
   const killers = mutants.map(({ killer }) => killer).filter(({ file }) => file !== SIMULATOR);
   const { results, said } = await runJest(killers, {}, ALL_KILLERS_WITHIN_MS);
   if (results.some(({ status }) => status === 'failed')) throw new Error(said);
@@ -105,7 +106,7 @@ test('without a mutant the simulator finds no problem in the seeds that notice o
   if (results.length !== 1 || results[0]?.status !== 'passed') throw new Error(said);
 });
 
-test('are of rules that there are, and at least 24', () => {
+test('break existing rules, and are at least 24', () => {
   const rules = readFileSync(join(ROOT, 'docs', 'rules.md'), 'utf8');
   const unknown = mutants.flatMap(({ breaks }) => breaks.filter((rule) => !rules.includes(`- **${rule}** `)));
   expect(unknown).toEqual([]);
@@ -119,7 +120,7 @@ describe('a mutant is refused', () => {
   test.each([
     ['notices', BAD.ofAnotherType, /does not compile: of-another-type.*backoff.ts.*error TS/s],
     [
-      'notices where it is used',
+      'notices in another file',
       BAD.ofAnotherForm,
       /does not compile: of-another-form.*retry-wait.ts.*error TS/s,
     ],
@@ -140,8 +141,12 @@ describe('a mutant is refused', () => {
     await expect(noticed(BAD.endless, BAD_WITHIN_MS)).rejects.toThrow('endless does not end within 3 s');
   });
   test.each([
-    ['whose lines are no more', 'const LAST_WAIT_MS = 1_000;', /no longer applies: .* in no file any more/],
-    ['whose lines are there twice', 'return null;', /no longer applies: .* in \d+ places: .*src\//],
+    [
+      'whose lines no longer exist',
+      'const LAST_WAIT_MS = 1_000;',
+      /no longer applies: .* in no file any more/,
+    ],
+    ['whose lines exist twice', 'return null;', /no longer applies: .* in \d+ places: .*src\//],
   ])('%s', (_, line, message) => {
     const mutant = bad('stale', `-${line}\n+const A = 1;`);
     expect(() => mutate(mutant, sources)).toThrow(message);
@@ -161,7 +166,7 @@ describe('a mutant is refused', () => {
   });
 });
 
-test('a mutant applies wherever its lines are, at whatever indentation', () => {
+test('a mutant applies wherever its lines are, at any indentation', () => {
   const mutant = readMutant('moved', 'It is.\n\nbreaks: R1\nkilled by: a.test.ts: a\n\n@@\n-  one\n+  two\n');
   const moved = new Map([
     ['src/a.ts', 'zero'],
@@ -180,7 +185,10 @@ function withWholePath(mutant: Mutant): Mutant {
   return file === SIMULATOR ? mutant : { ...mutant, killer: { file: killerFile(mutant, tests), test } };
 }
 
-/** Mutants that change different files can share a copy of the sources, which makes few copies of many mutants. */
+/**
+ * Mutants that change different files can share a copy of the sources, which makes few copies of many
+ * mutants.
+ */
 function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
   const groups: { readonly mutants: Mutant[]; readonly paths: Set<string> }[] = [];
   for (const mutant of all) {
@@ -196,7 +204,11 @@ function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
   return groups.map((group) => group.mutants);
 }
 
-/** Compiles groups of mutants, all at once. @returns the errors of each group that has any, by its mutants: any of them may be at fault */
+/**
+ * Compiles groups of mutants, all at once.
+ *
+ * @returns the errors of each group that has any, by its mutants: any of them may be at fault
+ */
 async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<string, string>> {
   const cwd = join(directory, 'trees');
   for (const [number, group] of groups.entries()) {
@@ -219,7 +231,7 @@ async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<stri
   return errors;
 }
 
-/** Nothing of one that does not apply: its own test says so. */
+/** Returns nothing of a mutant that does not apply: its own test reports it. */
 function mutatedFiles(mutant: Mutant): Map<string, string> {
   try {
     return mutate(mutant, sources);
@@ -229,7 +241,10 @@ function mutatedFiles(mutant: Mutant): Map<string, string> {
   }
 }
 
-/** @returns the test that noticed the mutant, with its message. @throws where none did, or for another reason than the mutant's defect */
+/**
+ * @returns the test that noticed the mutant, with its message. @throws where none did, or for another reason
+ * than the mutant's defect
+ */
 async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Result> {
   const { name, killer } = mutant;
   const files = mutate(mutant, sources);
@@ -253,7 +268,7 @@ async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Res
   }
 }
 
-/** Runs killers in the copy. @throws where Jest does not end in time, or says nothing */
+/** Runs killers in the copy. @throws where Jest does not end in time, or reports no results */
 async function runJest(
   killers: readonly Killer[],
   environment: NodeJS.ProcessEnv,
@@ -286,7 +301,7 @@ async function runJest(
   return { results: readJestResults(json, copy).results, said };
 }
 
-/** That of every layer. */
+/** The limit of every layer. */
 function transform(): unknown {
   const config: unknown = require('../../jest.config.js');
   const [layer]: readonly unknown[] = isNode(config) && Array.isArray(config.projects) ? config.projects : [];
@@ -297,7 +312,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
 }
 
-/** Runs a Node program to its end. @returns what it printed. @throws where it has not ended in time */
+/** Runs a Node program to its end. @returns its output. @throws where it has not ended in time */
 async function run(
   args: readonly string[],
   environment: NodeJS.ProcessEnv,

@@ -1,8 +1,8 @@
 /**
- * The simulator as a mutant's killer: the layer runs this file in a copy of the project that holds the
- * mutant. One of the first seeds has to break the invariant `EXPECTED`. It may name an await or a fault behind
- * " at ". Then only seeds about that place are played. `PLAYED` has the seeds that noticed a mutant, which
- * break no invariant without one.
+ * The simulator as the killer of a mutant. The layer runs this file in a copy of the project with the mutant.
+ * One of the first seeds has to break the invariant `EXPECTED`. A name with " at " also names an await or a
+ * fault, and then only seeds about that place are played. The seeds in `PLAYED` noticed a mutant, and break
+ * no invariant without one.
  *
  * A seed gives another run after each change of the simulator. So many seeds are played, and none is named.
  */

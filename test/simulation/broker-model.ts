@@ -110,7 +110,7 @@ export class BrokerModel {
     return {
       send: async (topic, items, encode) => {
         const point = points[topic];
-        if (point === undefined) throw new Error(`nothing is known of the topic ${topic}`);
+        if (point === undefined) throw new Error(`unknown topic ${topic}`);
         const messages = await messagesOf(items, encode);
         if (messages.length === 0) return;
         await this.request(point, worker, SEND_TIMEOUT_MS, (isPart) => {
@@ -138,7 +138,7 @@ export class BrokerModel {
   ): Promise<void> {
     const { scheduler, faults } = this;
     const fault = faults.at(point, worker.name);
-    if (fault !== null && fault !== 'part of it taken') faults.took(point, fault);
+    if (fault !== null && fault !== 'partly accepted') faults.took(point, fault);
     scheduler.note(worker.name, point);
     await scheduler.turn(this.actor, point);
     if (fault === 'silence before' || fault === 'silence after') {
@@ -147,10 +147,9 @@ export class BrokerModel {
       await new Promise<void>((resolve) => scheduler.after(timeoutMs, worker, 'no answer', resolve));
       throw new Error(`${point}: no answer within ${timeoutMs} ms`);
     }
-    if (fault !== 'refused' && done(fault === 'part of it taken') && fault !== null)
-      faults.took(point, fault);
+    if (fault !== 'refused' && done(fault === 'partly accepted') && fault !== null) faults.took(point, fault);
     await scheduler.turn(worker, 'answer');
-    if (fault === 'refused' || fault === 'part of it taken') throw new Error(`${point}: ${fault}`);
+    if (fault === 'refused' || fault === 'partly accepted') throw new Error(`${point}: ${fault}`);
     if (fault === 'answer lost') throw new Error(`${point}: connection lost`);
   }
 
@@ -200,7 +199,7 @@ export class BrokerModel {
       const isGone = !worker.alive || worker.frozenUntil > this.scheduler.now();
       const member = [...this.members].find((each) => each.worker === worker);
       if (!isGone || member === undefined) return;
-      this.scheduler.note('kafka', `${worker.name} is taken for dead`);
+      this.scheduler.note('kafka', `${worker.name} is removed as dead`);
       this.left(member);
       // A process that wakes up learns from its next heartbeat that it was removed, and rejoins.
       this.scheduler.after(0, worker, 'joins anew', () => member.rejoin());

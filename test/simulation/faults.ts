@@ -20,21 +20,21 @@ const LOCKS = [...CONFLICTS, 'read-only'] as const;
 /** Faults of a request to Kafka. */
 const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
 /** Faults of messages, which go to several partitions. */
-const MESSAGES = [...KAFKA, 'part of it taken'] as const;
+const MESSAGES = [...KAFKA, 'partly accepted'] as const;
 /** Faults of the senders of requests. */
 const SENDERS = ['client goes away'] as const;
 /** Faults of the whole world, which strike while a worker or a pod waits. */
 const WORLD = [
   ...([
     'store away',
-    'store falls back',
+    'stale failover',
     'rebalance',
     'worker killed',
     'worker vanishes',
     'worker frozen',
   ] as const),
   ...(['worker stopped', 'new reference', 'offsets set back', 'offsets set forward'] as const),
-  'topic made anew',
+  'topic recreated',
 ] as const;
 export type WorldFault = (typeof WORLD)[number];
 

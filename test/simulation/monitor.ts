@@ -221,7 +221,7 @@ export class Monitor {
       count(this.rows.verdicts, partition);
       const { at } = this.sourceOf(values);
       const isPanic = outcome?.reason === 'panic';
-      must(!isPanic || this.record(at).poison !== null, 'V9', `${place} is a panic for no fault of its own`);
+      must(!isPanic || this.record(at).poison !== null, 'V9', `${place} is a panic, but it has no fault`);
     } else if (table === 'resends') {
       const first = outcomeOfCode(Number(values.first_outcome));
       const name = [first?.verdict, first?.reason].filter(Boolean).join('/');
@@ -244,7 +244,7 @@ export class Monitor {
     const version = Number(reference_version);
     const beganUnder = transaction?.beganUnder ?? version;
     must(version === beganUnder, 'C9', `${event_id} is judged by version ${version}, not ${beganUnder}`);
-    must(counted !== 't' || outcome === '0', 'I4', `${event_id} counts and is not accepted`);
+    must(counted !== 't' || outcome === '0', 'I4', `${event_id} counts, but is not accepted`);
     this.addToRound(`${event_id}`, values);
   }
 
@@ -264,7 +264,7 @@ export class Monitor {
     const kind = COUNTED_KINDS[values.kind ?? ''];
     const isBelow = values.outcome === BELOW_MIN_BET;
     if (values.counted === 't' && kind === 'settled') {
-      must(!this.settledRounds.has(round), 'I3', `${place} is the second settled that counts`);
+      must(!this.settledRounds.has(round), 'I3', `${place} is the second counted settled`);
       this.settledRounds.add(round);
     }
     const name: SumName | undefined = isBelow ? 'belowMinBet' : values.counted === 't' ? kind : undefined;
@@ -301,7 +301,7 @@ export class Monitor {
       must(
         held.join() === expected.join(),
         'I3',
-        `round ${row.round_id} holds ${held.join()} of currency ${currency}, counted was ${expected.join()}`,
+        `round ${row.round_id} has ${held.join()} of currency ${currency}, not the counted ${expected.join()}`,
       );
     }
   }
@@ -316,10 +316,10 @@ export class Monitor {
     const verdicts = (accepted ?? 0) + (rejected ?? 0) + (skipped ?? 0);
     const unstored = (deadLetters ?? 0) + (withoutKey ?? 0);
     const sum = verdicts + (duplicates ?? 0) + (redeliveries ?? 0) + unstored;
-    must(read === sum, 'I5', `${partition} has read ${read} records and answered ${sum}`);
+    must(read === sum, 'I5', `${partition} has read ${read} records, but answered ${sum}`);
     const rows = [this.rows.verdicts, this.rows.resends, this.unstored].map((map) => map.get(partition) ?? 0);
     const counted = [verdicts, duplicates, unstored];
-    must(rows.join() === counted.join(), 'I5', `${partition} has counted ${counted}, its rows are ${rows}`);
+    must(rows.join() === counted.join(), 'I5', `${partition} has counted ${counted}, but has ${rows} rows`);
   }
 
   // --- Kafka
@@ -329,8 +329,8 @@ export class Monitor {
    */
   onOffsetCommit({ source, entries }: Log, offset: number, isOwner: boolean): void {
     const partition = keyOf(source);
-    must(isOwner, 'I2', `${partition} is committed by a worker that has lost it`);
-    must(offset <= entries.length, 'I2', `${partition} is committed to ${offset}, behind its end`);
+    must(isOwner, 'I2', `${partition} is committed by a worker that lost the partition`);
+    must(offset <= entries.length, 'I2', `${partition} is committed to ${offset}, beyond its end`);
     let at = this.checkedTo.get(partition) ?? 0;
     for (; at < offset; at++) {
       if (entries[at] === null) continue;
@@ -340,7 +340,7 @@ export class Monitor {
       must(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
       const [isPublished, rule] =
         stored === 'dead letter' ? [this.deadLetters.has(place), 'S5'] : [this.verdicts.has(place), 'S7'];
-      must(isPublished, rule, `the offset ${offset} passes ${place} (${stored}), which was not published`);
+      must(isPublished, rule, `the offset ${offset} passes ${place} (${stored}), which is not published`);
     }
     this.checkedTo.set(partition, at);
     this.progressAt.set(partition, this.scheduler.now());
@@ -358,14 +358,14 @@ export class Monitor {
       const wasLost = this.lost.has(place);
       // A worker may still publish the old verdict of a record that the store has lost.
       if (wasLost && nameOf(message) !== stored) continue;
-      must(stored !== undefined, 'S7', `${place} is published and not decided`);
+      must(stored !== undefined, 'S7', `${place} is published, but not decided`);
       const text = JSON.stringify(message);
       const before = wasLost ? text : (this.verdicts.get(place) ?? text);
       must(before === text, 'I6', `${place} is published as ${before}, then as ${text}`);
-      must(nameOf(message) === stored, 'I6', `${place} is ${stored} and published as ${nameOf(message)}`);
+      must(nameOf(message) === stored, 'I6', `${place} is ${stored}, but published as ${nameOf(message)}`);
       // Both describe the present reading: of the reference data, and of the round.
       for (const list of [details, anomalies])
-        must(list === undefined || Array.isArray(list), 'S7', `${place} has details of another form`);
+        must(list === undefined || Array.isArray(list), 'S7', `${place} has details that are no list`);
       this.verdicts.set(place, text);
       this.progressAt.set(`${source.topic}/${source.partition}`, this.scheduler.now());
     }
@@ -391,7 +391,7 @@ export class Monitor {
         .replace(/^(dead letter) .*/, '$1');
       if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
-      must(stored === text, 'I6', `${place} is ${stored} and answered as ${text}`);
+      must(stored === text, 'I6', `${place} is ${stored}, but answered as ${text}`);
       const before = this.answered.get(place) ?? text;
       must(before === text, 'I6', `${place} is answered as ${before}, then as ${text}`);
       this.answered.set(place, text);
@@ -426,7 +426,7 @@ export class Monitor {
       must(
         late <= PROGRESS_WITHIN_MS || at > lastEffectMs,
         'I9',
-        `${partition} has not got on for ${late} ms since the last fault`,
+        `${partition} has made no progress for ${late} ms since the last fault`,
       );
     }
   }
@@ -446,14 +446,14 @@ export class Monitor {
           const published = stored === 'dead letter' ? this.deadLetters : this.verdicts;
           // A record that an operator passed over may have been in flight, and no worker reads it again.
           const isSkipped = this.unpublished.has(place) || this.passedOver.has(place);
-          must(published.has(place) || isSkipped, 'S7', `${place} is ${stored}, and was never published`);
+          must(published.has(place) || isSkipped, 'S7', `${place} is ${stored}, but was never published`);
           return;
         }
         must(this.passedOver.has(place), 'nothing lost', `${place} was never decided`);
-        must(this.gaps.has(place), 'gap', `${place} was passed over, and nobody has told`);
+        must(this.gaps.has(place), 'gap', `${place} was skipped, but no worker logged it`);
       });
     }
-    must(store.deadlocks === 0, 'U4', 'workers have met in a deadlock, which the order of locks forbids');
+    must(store.deadlocks === 0, 'U4', 'workers met in a deadlock, which the order of locks prevents');
     this.checkRules(store, requests);
   }
 
@@ -478,7 +478,7 @@ export class Monitor {
       const { at, place } = this.sourceOf(values);
       const log = `${keyOf(at)}${at.isRecreated ? MARK : ''}`;
       const last = lastOffset.get(log) ?? -1;
-      must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided behind a later one`);
+      must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided after a later record`);
       lastOffset.set(log, Math.max(last, at.offset));
       decided.add(place);
       const record = this.record(at);
@@ -490,7 +490,7 @@ export class Monitor {
       must(
         verdict?.counted === (values.counted === 't'),
         'rules',
-        `${place} counts ${values.counted}, by the rules ${verdict?.counted}`,
+        `${place} counts ${values.counted}, and and and and by the rules ${verdict?.counted}`,
       );
     }
     for (const [place, stored] of this.stored) {
@@ -499,7 +499,7 @@ export class Monitor {
       const taken = model
         .take(deliveryOf(place, record))
         .replace(/of rejected\/malformed/, (found) => (record.poison === null ? found : 'of rejected/panic'));
-      must(taken === stored, 'rules', `${place} is ${stored}, by the rules ${taken}`);
+      must(taken === stored, 'rules', `${place} is ${stored}, and and and and by the rules ${taken}`);
     }
     this.ofRequests.checkEnd(store, model, requests);
     for (const row of store.rounds.values()) {
@@ -509,7 +509,7 @@ export class Monitor {
       must(
         refundedBy === round.refunded_by,
         'I3',
-        `round ${round.round_id} is refunded by ${round.refunded_by}, by the rules ${refundedBy}`,
+        `round ${round.round_id} is refunded by ${round.refunded_by}, and and and and by the rules ${refundedBy}`,
       );
     }
   }
@@ -522,7 +522,7 @@ export class Monitor {
 
   private record(at: Coordinates): SimulatedRecord {
     const record = this.recordAt(at);
-    if (record == null) throw new Violation(`I1: a verdict of no record: ${keyOf(at)}/${at.offset}`);
+    if (record == null) throw new Violation(`I1: a verdict without a record: ${keyOf(at)}/${at.offset}`);
     return record;
   }
 }
@@ -543,7 +543,7 @@ function coordinatesOf(place: string): Coordinates {
 }
 
 function deliveryOf(place: string, { connection, content, poison }: SimulatedRecord): Delivery {
-  if (connection === null) throw new Violation(`C5: nobody claims ${place}, and it is decided`);
+  if (connection === null) throw new Violation(`C5: ${place} is decided, but no connection claims it`);
   if (content === null || Buffer.isBuffer(content)) return { connection, source: place, event: null };
   // Of an event that cannot be processed the store keeps only its id.
   const event = poison === null ? content : { event_id: content.event_id };

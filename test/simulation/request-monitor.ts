@@ -170,7 +170,7 @@ export class RequestMonitor {
       const { delivery, key } = this.deliveryOf(store, requests, values, `again ${index}`);
       const name = `duplicate of ${verdictOf(values.first_outcome)}${values.content_differs === 't' ? ', differs' : ''}`;
       const taken = model.take(delivery);
-      must(name === taken, 'rules', `${key} is ${name}, by the rules ${taken}`);
+      must(name === taken, 'rules', `${key} is ${name}, and and and by the rules ${taken}`);
     }
     for (const { id, connection, events } of requests)
       for (const { event_id } of events) {

@@ -26,7 +26,7 @@ const ofAllSeeds = SEED === undefined ? test : test.skip;
 const ofOneSeed = SEED === undefined ? test.skip : test;
 
 ofAllSeeds(
-  'whatever fails at whatever moment, nothing is lost or counted twice, and all of it is decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9]',
+  'no fault loses a record or counts it twice, and all records are decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9]',
   async () => {
     const coverage = new Coverage();
     const failed = new Map<number, string>();
@@ -62,7 +62,7 @@ ofAllSeeds(
   },
 );
 
-ofOneSeed('one seed, with all that happens', async () => {
+ofOneSeed('one seed, with its trace', async () => {
   const seed = Number(SEED);
   const without = WITHOUT === undefined ? WITHOUT_NOTHING : readWithout(WITHOUT);
   const outcome = await simulate(makePlan(seed, without), new Coverage(), { traced: true });
@@ -70,7 +70,7 @@ ofOneSeed('one seed, with all that happens', async () => {
   expect(outcome.problem).toBeNull();
 });
 
-ofAllSeeds('a seed is a run: played again it takes the same steps', async () => {
+ofAllSeeds('the same seed takes the same steps', async () => {
   for (const seed of [3, 17, 400, ...firstSeeds(2, 'request body')]) {
     const traces = [];
     for (let times = 0; times < 2; times++) {
@@ -106,7 +106,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     null,
   ],
   [
-    'reads another content of an event that stands alone',
+    'changes the content of a single event',
     'rules',
     {
       ledger: (ledger) => ({
@@ -125,7 +125,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     null,
   ],
   [
-    'takes what a store refuses to anybody for a fault of the event',
+    'treats a general refusal of the store as a fault of the event',
     'V9',
     {
       ledger: (ledger) => ({
@@ -140,7 +140,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
   ],
   ['decides records of several partitions in one transaction', 'D2', { ledger: spanning }, null],
   [
-    'waits half as long as it says',
+    'waits half as long as it logs',
     'I10',
     { clock: (clock) => ({ ...clock, sleep: (ms, signal) => clock.sleep(ms / 2, signal) }) },
     null,
@@ -186,7 +186,7 @@ function committing(source: RecordSource, change: (offset: number) => number): R
 }
 
 describe('a worker that', () => {
-  test.each(BROKEN)('%s is found out (%s)', async (_, invariant, sabotage, fault) => {
+  test.each(BROKEN)('%s is noticed (%s)', async (_, invariant, sabotage, fault) => {
     for (const seed of firstSeeds(60, fault)) {
       const { problem } = await simulate(makePlan(seed), new Coverage(), { sabotage });
       if (problem?.startsWith(`${invariant}:`) !== true) continue;

@@ -187,7 +187,7 @@ class World {
     if (rewindAtMs !== null)
       this.scheduler.after(rewindAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
     while (!this.isDone()) {
-      if (this.scheduler.steps > MAX_STEPS) throw new Violation('end: it never comes to an end');
+      if (this.scheduler.steps > MAX_STEPS) throw new Violation('end: the run does not end');
       await this.step();
       this.checkTime();
     }
@@ -201,7 +201,7 @@ class World {
   }
 
   private async step(): Promise<void> {
-    if (!(await this.scheduler.step())) throw new Violation('I9: nothing can happen any more');
+    if (!(await this.scheduler.step())) throw new Violation('I9: no task can run any more');
     if (this.broken !== null) throw this.broken;
   }
 
@@ -523,7 +523,7 @@ class World {
     switch (fault) {
       case 'store away':
         return this.takeStoreAway(this.random.pick([100, 3_000, 20_000, 150_000]));
-      case 'store falls back': {
+      case 'stale failover': {
         // Workers that are stopping no longer notice a loss; only later workers would.
         if (this.isOver) return false;
         // A worker that waits for nothing of the store at that moment may notice only that its connections
@@ -555,7 +555,7 @@ class World {
         return this.rewindOffsets();
       case 'offsets set forward':
         return this.skipOffsets();
-      case 'topic made anew':
+      case 'topic recreated':
         return this.recreateTopic();
       case 'worker frozen': {
         if (worker === undefined || !worker.actor.alive) return false;

@@ -24,7 +24,7 @@ function aSide(seed: number): SourceSide {
   let members = 0;
   const until = async (what: string, holds: () => boolean) => {
     for (let step = 0; !holds(); step++) {
-      if (step > MAX_STEPS || !(await scheduler.step())) throw new Error(`it never came to: ${what}`);
+      if (step > MAX_STEPS || !(await scheduler.step())) throw new Error(`not in time: ${what}`);
     }
   };
   return {

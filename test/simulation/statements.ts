@@ -193,7 +193,7 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     const after: Record<string, Text> = { ...before };
     const given = (place = '') => Number(values[Number(place) - 1]);
     if (!text.includes('set next_offset = $2, decided_up_to = nullif($3::bigint, $2),'))
-      throw new Error(`a statement of another form: ${text}`);
+      throw new Error(`unknown form of the statement: ${text}`);
     after.next_offset = String(given('2'));
     after.decided_up_to = given('3') === given('2') ? null : String(given('3'));
     for (const [, column = '', more] of text.matchAll(/(\w+) = \1 \+ \$(\d+)/g))

@@ -350,7 +350,7 @@ export class ModelConnection implements StoreConnection {
 
 function failureOf(fault: RequestFault): StoreFailure {
   const found = Object.entries(FAILURES).find(([name]) => name === fault);
-  if (found === undefined) throw new Error(`no failure of the store is named ${fault}`);
+  if (found === undefined) throw new Error(`unknown failure of the store: ${fault}`);
   return found[1];
 }
 

@@ -432,7 +432,7 @@ export class Backend {
         if (!this.isBusy) this.watch();
         return;
       }
-      scheduler.note('store', 'a transaction that was idle for too long is ended');
+      scheduler.note('store', 'an idle transaction is ended');
       this.terminate(new StoreFailure('25P03', 'terminating connection due to idle-in-transaction timeout'));
     });
   }

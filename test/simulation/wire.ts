@@ -44,7 +44,7 @@ function columns(type: Type, names: string): Record<string, Type> {
 /** The table and columns that a COPY statement names. */
 export function copyTarget(text: string): { table: string; columns: readonly string[] } {
   const [, table, list] = /^copy promo_store\.(\w+) \(([^)]*)\)\s+from stdin binary$/.exec(text) ?? [];
-  if (table === undefined || list === undefined) throw new Error(`no COPY that is known: ${text}`);
+  if (table === undefined || list === undefined) throw new Error(`unknown COPY: ${text}`);
   return { table, columns: list.split(/,\s*/) };
 }
 
@@ -52,7 +52,7 @@ export function copyTarget(text: string): { table: string; columns: readonly str
 export function readCopy(messages: Buffer, columns: readonly string[]): Values[] {
   const types = columns.map((column) => {
     const type = TYPE_OF_COLUMN[column];
-    if (type === undefined) throw new Error(`no column that is known: ${column}`);
+    if (type === undefined) throw new Error(`unknown column: ${column}`);
     return type;
   });
   const rows: Values[] = [];
@@ -75,10 +75,10 @@ export function readCopy(messages: Buffer, columns: readonly string[]): Values[]
 
 /** The elements of a one-dimensional array that is sent as a binary parameter. */
 export function readArray(value: unknown): Text[] {
-  if (!Buffer.isBuffer(value)) throw new Error('a parameter that is no binary array');
+  if (!Buffer.isBuffer(value)) throw new Error('the parameter is no binary array');
   if (value.readInt32BE(0) === 0) return [];
   const type = TYPE_OF_OID[value.readInt32BE(8)];
-  if (type === undefined) throw new Error(`no type of elements that is known: ${value.readInt32BE(8)}`);
+  if (type === undefined) throw new Error(`unknown element type: ${value.readInt32BE(8)}`);
   const elements: Text[] = [];
   let at = 20;
   for (let left = value.readInt32BE(12); left > 0; left--) {

@@ -139,11 +139,11 @@ export const RULES = {
   direction: 'no file imports against the direction',
   cycles: 'no files import one another in a circle',
   packages: 'every package is imported in its home only',
-  purity: 'the domain does no I/O, reads no clock and throws no dice',
-  environment: 'only a command touches process.env, and hands it to readConfig or describeConfig whole',
+  purity: 'the domain does no I/O, reads no clock and uses no random numbers',
+  environment: 'only a command uses process.env, and passes it whole to readConfig or describeConfig',
   console: 'only cli.ts and the commands print',
   length: `no file has more than ${MAX_LINES} lines`,
-  text: 'no any, no silenced compiler, nothing left to do',
+  text: 'no any, no suppressed compiler errors, no open tasks',
 } as const;
 export type Rule = keyof typeof RULES;
 

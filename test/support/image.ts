@@ -24,7 +24,7 @@ export interface Image {
  */
 export function provideImage(): Image | { readonly problem: string } {
   const cli = findOnPath('docker', process.env) ?? findOnPath('podman', process.env);
-  if (cli === undefined) return { problem: 'neither docker nor podman is here' };
+  if (cli === undefined) return { problem: 'neither docker nor podman is installed' };
   const { status } = spawnSync(cli, ['version'], { stdio: 'ignore', timeout: ANSWER_DEADLINE_MS });
   if (status !== 0) return { problem: 'no container engine answers' };
   if (process.env.DOCKER_HOST !== undefined && !process.env.DOCKER_HOST.startsWith('unix://'))
@@ -39,7 +39,7 @@ export function provideImage(): Image | { readonly problem: string } {
   });
   if (build.status === 0) return { cli, name };
   const output = `${build.stdout}${build.stderr}`;
-  if (OUT_OF_REACH.test(output)) return { problem: 'the base images cannot be had' };
+  if (OUT_OF_REACH.test(output)) return { problem: 'the base images are not available' };
   throw new Error(`make image failed:\n${output.split('\n').slice(-20).join('\n')}`);
 }
 

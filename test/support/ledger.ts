@@ -346,7 +346,7 @@ export class TestStore {
   untilOneWaits(): Promise<void> {
     const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     return until(
-      'one waits for a lock',
+      'a transaction waits for a lock',
       LOCK_WAIT_BEGINS_WITHIN_MS,
       async () => (await this.value(waiting)) !== '0',
     );

@@ -128,7 +128,7 @@ function readMessage(bytes: Buffer): Message {
   while (at < bytes.length) {
     const tag = Number(varint());
     const read = readers[tag & 7];
-    if (read === undefined) throw new Error(`no protobuf: wire type ${tag & 7}`);
+    if (read === undefined) throw new Error(`not protobuf: wire type ${tag & 7}`);
     const value = read();
     fields.set(tag >> 3, [...(fields.get(tag >> 3) ?? []), value]);
   }

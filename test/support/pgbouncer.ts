@@ -18,7 +18,7 @@ export function pgbouncerProblem(): string | undefined {
   const { stdout, error } = spawnSync(PROGRAM, ['--version'], { encoding: 'utf8', timeout: 5_000 });
   if (error !== undefined) return `no pgbouncer in the path, nor by PGBOUNCER: ${error.message}`;
   const [, major, minor] = /^PgBouncer (\d+)\.(\d+)/m.exec(stdout)?.map(Number) ?? [];
-  if (major === undefined || minor === undefined) return `${PROGRAM} tells no version`;
+  if (major === undefined || minor === undefined) return `${PROGRAM} reports no version`;
   const isOld = major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1]);
   return isOld ? `pgbouncer ${major}.${minor} is older than ${OLDEST.join('.')}` : undefined;
 }

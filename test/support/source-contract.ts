@@ -95,7 +95,7 @@ async function started(side: SourceSide): Promise<Reader> {
 
 export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script])[] = [
   [
-    'each record comes once and in its order, and a chunk tells where to go on behind what was left out',
+    'each record comes once and in order, and a chunk has the next offset after omitted records',
     async (side) => {
       await side.produce(0, ['a', 'b']);
       await side.produceAborted(0, ['x', 'y']);
@@ -109,14 +109,14 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       const texts = await side.get(reader.texts(0));
       expect(texts).toEqual(['0 a', '1 b', expect.stringMatching(/^[45] c$/)]);
       await side.produce(1, ['d']);
-      await side.until('what comes later is read', () => reader.nextOffset(1) === 1);
+      await side.until('the later record is read', () => reader.nextOffset(1) === 1);
       expect(await side.get(reader.texts(1))).toEqual(['0 d']);
       expect(reader.fetches).toBeGreaterThan(0);
       await side.get(reader.source.stop());
     },
   ],
   [
-    'the next member goes on at what was committed, and before it has read there is nothing to commit',
+    'the next member continues at the committed offset, and has nothing to commit before it has read',
     async (side) => {
       await side.produce(0, ['a', 'b', 'c']);
       await side.produce(1, ['d']);
@@ -145,7 +145,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
     },
   ],
   [
-    'a partition that goes back comes from there once more, and the others are not disturbed',
+    'a rewound partition comes again from its new offset, and the others are not disturbed',
     async (side) => {
       await side.produce(0, ['a', 'b', 'c']);
       await side.produce(1, ['d']);
@@ -166,7 +166,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
     },
   ],
   [
-    'of a paused partition nothing comes until it is resumed, and the others go on',
+    'a paused partition delivers nothing until it is resumed, and the others continue',
     async (side) => {
       await side.produce(0, ['a']);
       const reader = await started(side);
@@ -175,17 +175,17 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       await side.quiet();
       await side.produce(0, ['b']);
       await side.produce(1, ['c']);
-      await side.until('the other goes on', () => reader.nextOffset(1) === 1);
+      await side.until('the other continues', () => reader.nextOffset(1) === 1);
       await side.quiet();
       expect(reader.nextOffset(0)).toBe(1);
       reader.source.resume({ topic: side.topic, partition: 0 });
-      await side.until('it goes on', () => reader.nextOffset(0) === 2);
+      await side.until('it continues', () => reader.nextOffset(0) === 2);
       expect(await side.get(reader.texts(0))).toEqual(['0 a', '1 b']);
       await side.get(reader.source.stop());
     },
   ],
   [
-    'two members share the partitions, and who stays takes over from what the other has committed',
+    'two members share the partitions, and the remaining one continues at the commits of the other',
     async (side) => {
       await side.produce(0, ['a', 'b']);
       await side.produce(1, ['c', 'd']);

@@ -207,7 +207,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     return no;
   };
 
-  test('a partition that another transaction holds is waited for, and read as that one leaves it', async () => {
+  test('a transaction waits for a locked partition, and reads it as the holder leaves it', async () => {
     const no = await aPartition();
     for (const [end, nextOffset] of [
       ['commit', 5],
@@ -227,7 +227,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     }
   });
 
-  test('who waits for a partition reads the version of the reference data as it was when the wait began', async () => {
+  test('a transaction that waits for a partition reads the version of reference data from the start of the wait', async () => {
     const no = await aPartition();
     const first = await lockPartition(no);
     await side.get(first.step);
@@ -243,7 +243,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(third.tx.commit());
   });
 
-  test('those who wait for a row get it in the order in which they came', async () => {
+  test('waiting transactions get a row in the order in which they came', async () => {
     const no = await aPartition();
     const first = await lockPartition(no);
     await side.get(first.step);
@@ -262,7 +262,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(third.tx.rollback());
   });
 
-  test('a round that another transaction holds is waited for, and read as that one leaves it', async () => {
+  test('a transaction waits for a locked round, and reads it as the holder leaves it', async () => {
     await inOne((tx) => tx.openRounds([1, 'r-1'], [2, 'r-2']));
     const [first, second] = [await begin(), await begin()];
     expect(await side.get(first.lockRounds('r-1'))).toEqual({ 'r-1': '1' });
@@ -274,7 +274,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(second.rollback());
   });
 
-  test('a round that is opened while others are waited for is not seen by the statement that waits, and by the next one', async () => {
+  test('a round that is opened during a wait is not seen by the waiting statement, but by the next one', async () => {
     await inOne((tx) => tx.openRounds([1, 'r-1']));
     const [first, second] = [await begin(), await begin()];
     await side.get(first.lockRounds('r-1'));
@@ -287,7 +287,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(second.rollback());
   });
 
-  test('rounds are locked in the order of their keys, whatever order they are asked for in', async () => {
+  test('rounds are locked in the order of their keys, in whatever order they are requested', async () => {
     await inOne((tx) => tx.openRounds([1, 'a'], [2, 'b'], [3, 'c']));
     const [first, second, third] = [await begin(), await begin(), await begin()];
     await side.get(first.lockRounds('b'));
@@ -309,7 +309,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     ['commit', 'copy_keys 23505 event_keys_pkey'],
     ['rollback', undefined],
   ] as const)(
-    'a key that another transaction has written is waited for: after its %s',
+    'a transaction waits for a key that another one has written: after its %s',
     async (end, result) => {
       const [first, second] = [await begin(), await begin()];
       await side.get(first.writeKeys('e-1', 'e-2'));
@@ -325,7 +325,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     ['commit', 'copy_rounds 23505 rounds_pkey'],
     ['rollback', undefined],
   ] as const)(
-    'a round that another transaction has opened is waited for: after its %s',
+    'a transaction waits for a round that another one has opened: after its %s',
     async (end, result) => {
       const [first, second] = [await begin(), await begin()];
       await side.get(first.openRounds([1, 'r-1']));
@@ -338,7 +338,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     },
   );
 
-  test('a key that is there is no wait, and what stood behind it in the message does not run', async () => {
+  test('an existing key causes no wait, and later statements of the message do not run', async () => {
     await inOne((tx) => tx.writeKeys('e-1'));
     const tx = await begin();
     expect(await outcome(tx.write([...keysOf('e-1'), ...roundsOf([1, 'r-1']), COMMIT]))).toBe(
@@ -348,7 +348,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await inNew((after) => after.lockRounds('r-1'))).toEqual({});
   });
 
-  test('a statement sees what had been committed when it began, and what its own transaction has written', async () => {
+  test('a statement sees rows that were committed when it began, and rows of its own transaction', async () => {
     const [first, second] = [await begin(), await begin()];
     await side.get(first.writeKeys('e-1'));
     expect(await side.get(first.find('e-1'))).toEqual(['e-1']);
@@ -358,7 +358,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(second.commit());
   });
 
-  test('what is written and committed in one message is there, and what is rolled back is not', async () => {
+  test('rows that are written and committed in one message exist, and rolled-back rows do not', async () => {
     const tx = await begin();
     await side.get(tx.write([...roundsOf([1, 'r-1']), ...keysOf('e-1'), COMMIT]));
     const other = await begin();
@@ -367,7 +367,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await inNew((each) => each.find('e-1', 'e-2'))).toEqual(['e-1']);
   });
 
-  test('two who want what the other holds: one of them is told, the other goes on', async () => {
+  test('in a deadlock of two transactions one gets an error, and the other continues', async () => {
     await inOne((tx) => tx.openRounds([1, 'a'], [2, 'b']));
     const [first, second] = [await begin(), await begin()];
     await side.get(first.lockRounds('a'));
@@ -388,7 +388,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get((results[0] === DEADLOCK ? second : first).rollback());
   });
 
-  test('a failed transaction takes no further statement, and its commit stores nothing, without a word', async () => {
+  test('a failed transaction accepts no further statement, and its commit stores nothing, without an error', async () => {
     await inOne((tx) => tx.writeKeys('e-1'));
     const tx = await begin();
     await side.get(tx.writeKeys('e-2'));
@@ -402,7 +402,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     ['commit', 'lost race'],
     ['rollback', expect.any(Number)],
   ] as const)(
-    'a partition that another transaction takes up is waited for: after its %s',
+    'a transaction waits for a partition that another one creates: after its %s',
     async (end, result) => {
       const [first, second] = [await begin(), await begin()];
       const no = await side.get(first.partitionNo(4));
@@ -416,7 +416,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     },
   );
 
-  test('how far partitions are is told in the order in which they are asked for, and as it was last committed', async () => {
+  test('positions of partitions come in the requested order, as last committed', async () => {
     const no = await aPartition();
     await inOne((tx) => tx.count(no, 5));
     const first = await begin();
@@ -426,7 +426,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await inNew((tx) => tx.decidedUpTo(0, 7, 0))).toEqual([9, 0, 9]);
   });
 
-  test('a partition that is not there is one that the store has lost', async () => {
+  test('a partition without a row counts as lost', async () => {
     const no = await aPartition();
     const tx = await begin();
     await expect(side.get(tx.lockPartition(no + 1))).rejects.toMatchObject({
@@ -436,7 +436,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(tx.rollback());
   });
 
-  test('a number that the store has given to another partition is lost, too', async () => {
+  test('a partition whose number belongs to another one counts as lost, too', async () => {
     const no = await aPartition();
     const tx = await begin();
     await expect(side.get(tx.lockPartition(no, 3))).rejects.toMatchObject({
@@ -446,7 +446,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(tx.rollback());
   });
 
-  test('where the log begins anew, a partition is as far as that, and keeps its highest offset', async () => {
+  test('after a new log begins, a partition has the position in it, and keeps its highest offset', async () => {
     const no = await aPartition();
     await inOne((tx) => tx.count(no, 9));
     await inOne((tx) => tx.count(no, 9, 2));
@@ -460,7 +460,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     });
   });
 
-  test('a partition of another cluster is another one [U9]', async () => {
+  test('a partition of another cluster is another partition [U9]', async () => {
     const no = await aPartition();
     await inOne((tx) => tx.count(no, 9));
     let other = 0;
@@ -486,7 +486,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await inNew((tx) => tx.partitionNo(0))).toBe(no);
   });
 
-  test('feeds are held until the end of the transaction, and only by those who lock them', async () => {
+  test('locked feeds are held until the end of the transaction, and others are not', async () => {
     const [first, second, third] = [await begin(), await begin(), await begin()];
     await side.get(first.lockFeeds(1, 2));
     await side.get(first.lockFeeds(1));
@@ -500,7 +500,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(second.commit());
   });
 
-  test('a connection that is closed in the middle of a transaction takes the transaction with it', async () => {
+  test('closing a connection in the middle of a transaction rolls it back', async () => {
     await inOne((tx) => tx.openRounds([1, 'r-1']));
     const [first, second] = [await begin(), await begin()];
     await side.get(first.lockRounds('r-1'));
@@ -512,7 +512,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(second.rollback());
   });
 
-  test('a lock is waited for as long as the lock timeout, by the next in line from when it is its turn, and a transaction whose client is silent is ended', async () => {
+  test('a wait for a lock ends at the lock timeout, for the next in line from its turn on, and a silent transaction is ended', async () => {
     await inOne((tx) => tx.openRounds([1, 'r-1']));
     const [silent, ...others] = [await begin(), await begin(), await begin()];
     await side.get(silent?.lockRounds('r-1') ?? Promise.reject(new Error('no transaction')));

@@ -88,7 +88,7 @@ export class RunningCommand {
   peakMib(): number {
     const [, kibibytes] =
       /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.child.pid}/status`, 'utf8')) ?? [];
-    if (kibibytes === undefined) throw new Error('the system does not tell how much memory the worker held');
+    if (kibibytes === undefined) throw new Error('the system does not report the memory of the worker');
     return Number(kibibytes) / 1024;
   }
 
@@ -113,7 +113,7 @@ export class RunningCommand {
     milliseconds = START_DEADLINE_MS,
   ): Promise<LogLine> {
     const isIt = typeof matches === 'string' ? (line: LogLine) => line.msg === matches : matches;
-    const what = typeof matches === 'string' ? `the log says "${matches}"` : 'a line of the log matches';
+    const what = typeof matches === 'string' ? `the log has "${matches}"` : 'a line of the log matches';
     let found: LogLine | undefined;
     try {
       await until(what, milliseconds, () => {
