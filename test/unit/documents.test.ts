@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
+import { COMMANDS } from '../../src/cli';
 
 const README_LINES = 110;
 const RECORDS = readdirSync(join(ROOT, 'docs/adr')).map((name) => `docs/adr/${name}`);
@@ -87,6 +88,20 @@ function targetOf(path: string, link: string): string {
 /** The links without a file, or without a heading in it. */
 function brokenLinks(path: string, markdown = read(path)): string[] {
   return linksOf(markdown).filter((link) => !/^[a-z]+:/.test(link) && !leadsSomewhere(targetOf(path, link)));
+}
+
+/** Our commands that a document runs, each from its name to the end of the line or of the code. */
+function commandsOf(markdown: string): string[] {
+  const matches = markdown.matchAll(/(?:^ *|`|\$ |[A-Z_]=\S+ )promo-intake ([^`\n|;<#)]+)/gm);
+  return [...matches].map(([, command = '']) => command.trim());
+}
+
+/** The parts of a command line that our program does not know. */
+function unknownParts(line: string): string[] {
+  const command = COMMANDS.filter(({ name }) => line === name || line.startsWith(`${name} `)).at(-1);
+  if (command === undefined) return [line];
+  const known = Object.keys(command.options).map((name) => `--${name}`);
+  return (line.match(/(?<= )--[\w-]+/g) ?? []).filter((option) => !['--help', ...known].includes(option));
 }
 
 /** Documents that a text names by their path from the root, such as docs/runbook.md#promointakelag. */
@@ -201,6 +216,16 @@ test('the index of operations has every page of its directory', () => {
     (link) => targetOf('docs/operations.md', link).split('#')[0],
   );
   expect(documentsBelow('docs/operations').filter((path) => !indexed.includes(path))).toEqual([]);
+});
+
+test('every command that a document runs exists, with its options', () => {
+  const runs = DOCUMENTS.flatMap((path) => commandsOf(read(path)).map((line) => ({ path, line })));
+  expect(runs.length).toBeGreaterThan(60);
+  const named = runs.filter(
+    ({ line }) => /^[a-z]/.test(line) && !/^(is|reads|does|brings|takes) /.test(line),
+  );
+  expect(named.filter(({ line }) => unknownParts(line).length > 0)).toEqual([]);
+  expect(unknownParts('status --chek')).toEqual(['--chek']);
 });
 
 test('every log message that the runbook looks for is in a source', () => {
