@@ -4,6 +4,7 @@
  */
 
 import { DONE, FAILED } from '../cli/exit-codes';
+import { Unable } from '../cli/explain-error';
 import { integerOf, type Options, requestedBy } from '../cli/option-values';
 import { printLines, printText } from '../cli/output';
 import { readConfig } from '../config/config';
@@ -13,7 +14,7 @@ import { applyReference, readReferenceHistory, readReferenceVersion } from '../l
 import { counted } from '../lib/printable';
 import { makePool, type PostgresPool } from '../postgres/pool';
 import { type Change, describeFileFault, printChanges, removals } from '../reference-file/reference-file';
-import { toDocumentJson } from '../reference-file/stored';
+import { toDocumentJson, UnreadableDocument } from '../reference-file/stored';
 import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
 import { readReferenceInput } from './reference-input';
@@ -137,6 +138,12 @@ async function withPool(database: Database, work: (pool: PostgresPool) => Promis
   );
   try {
     return await work(pool);
+  } catch (error) {
+    if (!(error instanceof UnreadableDocument)) throw error;
+    throw new Unable(
+      `${error.message} A newer version of promo-intake may have applied it: use the command of that version.`,
+      { cause: error },
+    );
   } finally {
     await pool.end();
   }

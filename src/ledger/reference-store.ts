@@ -38,7 +38,7 @@ async function readCurrent(session: Session): Promise<StoredReference> {
   return storedIn(row);
 }
 
-/** @throws RangeError where the document breaks the current rules */
+/** @throws UnreadableDocument where the document breaks the rules of this version */
 function storedIn(row: Row | undefined): StoredReference {
   if (row === undefined) return { version: 0, appliedAt: '', document: EMPTY };
   const [version, appliedAt, document] = row;
@@ -55,7 +55,7 @@ const ONE_VERSION = { name: 'reference_of_version', text: `${SELECTED} where ver
  * Reads a version of the reference data; without a number, the version in force.
  *
  * @returns undefined where this version does not exist, or no version at all
- * @throws RangeError where the document breaks the current rules
+ * @throws UnreadableDocument where the document breaks the rules of this version
  */
 export async function readReferenceVersion(
   store: Store,

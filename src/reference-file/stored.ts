@@ -21,10 +21,15 @@ export function toDocumentJson(document: ReferenceDocument): unknown {
   };
 }
 
+/** Stored data that breaks a rule of this version: a newer version wrote it, or somebody edited it. */
+export class UnreadableDocument extends RangeError {
+  override readonly name = 'UnreadableDocument';
+}
+
 /**
  * Reads a stored document, by all the rules of a file.
  *
- * @throws RangeError where the data breaks a rule: another version wrote it, or somebody edited it
+ * @throws UnreadableDocument
  */
 export function fromDocumentJson(json: unknown): ReferenceDocument {
   const report = new FaultReport('');
@@ -32,5 +37,7 @@ export function fromDocumentJson(json: unknown): ReferenceDocument {
   if (report.isEmpty()) return document;
   const [first, ...others] = report.inOrder();
   const more = others.length > 0 ? ` (and ${others.length} more faults)` : '';
-  throw new RangeError(`the stored reference data is not valid: ${first?.path}: ${first?.message}${more}`);
+  throw new UnreadableDocument(
+    `the stored reference data is not valid: ${first?.path}: ${first?.message}${more}`,
+  );
 }

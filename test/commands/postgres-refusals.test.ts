@@ -179,3 +179,27 @@ test('migrate of an older version reports that the database is newer, and change
     await dropDatabase(own);
   }
 });
+
+test('commands of an older version name the key of newer reference data that they cannot read, and change nothing', async () => {
+  const own = await migratedDatabase();
+  const settings = { DATABASE_URL: own };
+  try {
+    const apply = new RunningCommand(APPLY, settings);
+    expect(await apply.ending()).toMatchObject({ code: 0 });
+    await withClient(own, (client) =>
+      client.query(
+        `update promo_store.reference_versions set document = jsonb_set(document::jsonb, '{operators,0,quota}', '7')`,
+      ),
+    );
+    const commands = [['reference', 'export'], APPLY, ['reference', 'rollback', '--to', '1']];
+    for (const output of await Promise.all(commands.map((command) => refused(command, settings))))
+      expect(output).toMatch(
+        /operators\[0\]\.quota: The key "quota" is unknown here\. A newer version of promo-intake may have applied it: use the command of that version\.$/,
+      );
+    const history = new RunningCommand(['reference', 'history'], settings);
+    expect(await history.ending()).toMatchObject({ code: 0 });
+    expect(history.output()).toMatch(/^1 .* in force$/m);
+  } finally {
+    await dropDatabase(own);
+  }
+});
