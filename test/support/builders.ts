@@ -39,7 +39,7 @@ const common = () => ({
   spec: 'promo.event.v1',
   event_id: randomUUID(),
   brand: 'main',
-  player_ref: 'p-1001',
+  player_ref: 'p-1',
   occurred_at: '2026-11-21T12:00:00.250Z',
 });
 const roundEvent = (kind: string, amount: string) => ({

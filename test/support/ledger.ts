@@ -143,17 +143,16 @@ const ofRound =
   (kind: string) =>
   (fields: Json = {}): Json => ({
     ...builders.anEvent(kind),
-    ...{ player_ref: 'p-1', round_id: 'r-1', game: undefined, amount: '10.50', ...fields },
+    ...{ round_id: 'r-1', game: undefined, amount: '10.50', ...fields },
   });
 
 export const aBet = ofRound('bet');
 export const aWin = ofRound('win');
 export const aSettled = ofRound('settled');
 export const aRefund = ofRound('refund');
-export const aDeposit = (fields: Json = {}): Json => builders.aDeposit({ player_ref: 'p-1', ...fields });
-export const aWithdrawal = (fields: Json = {}): Json =>
-  builders.aWithdrawal({ player_ref: 'p-1', ...fields });
-export const aLogin = (fields: Json = {}): Json => builders.aLogin({ player_ref: 'p-1', ...fields });
+export const aDeposit: (fields?: Json) => Json = builders.aDeposit;
+export const aWithdrawal: (fields?: Json) => Json = builders.aWithdrawal;
+export const aLogin: (fields?: Json) => Json = builders.aLogin;
 
 /** The content of a record: an event, or any bytes; null is a tombstone. */
 export type Content = Json | Buffer | null;

@@ -334,7 +334,7 @@ describe('a refused event keeps each field that is valid by itself [V6]', () => 
   const all = {
     kind: 'bet',
     brand: 'main',
-    playerRef: 'p-1001',
+    playerRef: 'p-1',
     roundId: 'r-1',
     gameId: 'g1',
     amountMinor: 1050n,
