@@ -24,8 +24,8 @@ const JEST_RESULTS = join('build', 'jest-results.json');
 const BENCH_RESULTS = join('build', 'jest-results-bench.json');
 const TEST_RESULTS = join('build', 'test-results.json');
 const CHECK_DEADLINE_MS = 180_000;
-/** Test files that run at a time: most of them wait more than they compute. */
-const WORKERS = 2;
+/** Test files that run at a time, on two cores: most of them wait more than they compute. */
+const WORKERS = 3;
 /** Beyond the budget of all layers together: a test that still runs then hangs. */
 const JEST_DEADLINE_MS = 3_600_000;
 /** The servers of a run are stopped within this time. */
