@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
 import { MAX_DECOMPRESSED_BYTES } from '../../src/kafka/client/client';
@@ -400,6 +401,23 @@ describe('retention and erasure', () => {
 });
 
 describe('publish', () => {
+  /** It retries for half a minute, while the other tests run. */
+  let whileKafkaIsAway: ReturnType<typeof start>;
+  let ownKafka: Servers;
+  beforeAll(async () => {
+    ownKafka = await ownServers({ need: ['kafka'] });
+    const brokers = ownKafka.kafkaBrokers.split(',');
+    const topic = await freshTopic('publish', { partitions: 1, brokers });
+    whileKafkaIsAway = start(['publish', '-', '--topic', topic], { KAFKA_BROKERS: ownKafka.kafkaBrokers });
+    const { child, errorsSoFar } = whileKafkaIsAway;
+    child.stdin.write(`${json(aBet())}\n`);
+    // The record may be in Kafka before its acknowledgement arrives.
+    await until('a record is acknowledged', DEADLINE_MS, () => errorsSoFar().includes('-: 1 event,'));
+    await ownKafka.kafka?.kill();
+    child.stdin.write(`${json(aBet())}\n${json(aBet())}\n`);
+  });
+  afterAll(() => ownKafka.stop());
+
   test('sends the bytes of each line unchanged, keyed by player, with the connection', async () => {
     const topic = await freshTopic('publish', { partitions: 3 });
     const bets = Array.from({ length: 60 }, (_, index) => aBet({ player_ref: `p${index % 5}` }));
@@ -567,25 +585,10 @@ describe('publish', () => {
   });
 
   test('stops when Kafka is away for a long time, and prints the line from which to continue', async () => {
-    const servers = await ownServers({ need: ['kafka'] });
-    try {
-      const brokers = servers.kafkaBrokers.split(',');
-      const topic = await freshTopic('publish', { partitions: 1, brokers });
-      const { child, ended, errorsSoFar } = start(['publish', '-', '--topic', topic], {
-        KAFKA_BROKERS: servers.kafkaBrokers,
-      });
-      child.stdin.write(`${json(aBet())}\n`);
-      // The record may be in Kafka before its acknowledgement arrives.
-      await until('a record is acknowledged', DEADLINE_MS, () => errorsSoFar().includes('-: 1 event,'));
-      await servers.kafka?.kill();
-      child.stdin.write(`${json(aBet())}\n${json(aBet())}\n`);
-      const { code, output, errors } = await ended;
-      expect([code, output]).toEqual([1, expect.stringContaining('1 event,')]);
-      expect(errors).toMatch(/^-: not delivered: lines 2-3: .+$/m);
-      expect(errors).toMatch(/^-: stopped\. Continue from line 2: /m);
-    } finally {
-      await servers.stop();
-    }
+    const { code, output, errors } = await whileKafkaIsAway.ended;
+    expect([code, output]).toEqual([1, expect.stringContaining('1 event,')]);
+    expect(errors).toMatch(/^-: not delivered: lines 2-3: .+$/m);
+    expect(errors).toMatch(/^-: stopped\. Continue from line 2: /m);
   });
 });
 

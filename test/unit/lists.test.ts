@@ -1,5 +1,5 @@
-/** Lists of the documents that a change of the code, or a new migration, has to touch too. */
-import { readdirSync, readFileSync } from 'node:fs';
+/** Lists of docs/rules.md that a change of the code has to touch too. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { CURRENCIES } from '../../src/domain/event/money';
@@ -34,12 +34,4 @@ test('rule V2 lists every reason in the order of its precedence [V2]', () => {
     REASONS.filter((reason) => reason.verdict === verdict).map(({ name }) => name);
   expect(namesBetween(rule, 'Rejected:', 'Skipped:')).toEqual(named('rejected'));
   expect(namesBetween(rule, 'Skipped:', '')).toEqual(named('skipped'));
-});
-
-test('the page on migrations has a row for each migration, with its locks and its time', () => {
-  const rows = [...read('docs/operations/migrations.md').matchAll(/^\| (\d{4}_\w+) \|(.*)\|(.*)\|$/gm)];
-  const migrations = readdirSync(join(ROOT, 'migrations')).map((name) => name.replace(/\.sql$/, ''));
-  expect(rows.map(([, name]) => name)).toEqual(migrations.sort());
-  for (const [row, , locks = '', time = ''] of rows)
-    expect([row, locks.trim() !== '' && time.trim() !== '']).toEqual([row, true]);
 });
