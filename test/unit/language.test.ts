@@ -36,6 +36,7 @@ const CHECKED: readonly string[] = [
   'docs/tuning.md',
   'migrations',
   'src',
+  'test/README.md',
   'test/bench',
   'test/chart',
   'test/faults',
