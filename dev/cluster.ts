@@ -105,7 +105,7 @@ async function onCluster(kubeconfig: string, isKept: boolean): Promise<number> {
       const { name, isNeeded = false } = step;
       if (ONLY && !isNeeded && !name.includes(ONLY)) continue;
       const result: StepResult = isHopeless
-        ? { name, result: 'skipped', details: 'what it needs has failed', seconds: 0 }
+        ? { name, result: 'skipped', details: 'a step that it needs has failed', seconds: 0 }
         : await seeStep(step, kubernetes);
       isHopeless ||= isNeeded && result.result !== 'passed';
       results.push(result);

@@ -64,6 +64,9 @@ function laterMigrations(path: string): string {
     .join('\n');
 }
 
+/** The begin of a paragraph, an item, a row of a table, or an instruction in capitals. */
+const NEW_PASSAGE = /\n{2,}|\n(?=\s*(?:[-*] |[A-Z]{2,} |[^|\n]* \| ))/;
+
 /** The fewest words of a string that is a text for people. */
 const MIN_TEXT_WORDS = 3;
 
@@ -74,7 +77,8 @@ export function checkStrings(source: string): LanguageProblem[] {
     const text = textOf(node) ?? textOfTemplate(node);
     if (text === undefined || isSql(text) || wordsOf(text).length < MIN_TEXT_WORDS) return [];
     const line = lineOf(node);
-    return text.split(/\n{2,}|\n(?=\s*[-*] )/).flatMap((part) => checkPassage({ line, text: part }));
+    const prose = text.startsWith('--') ? sqlComments(text) : text;
+    return prose.split(NEW_PASSAGE).flatMap((part) => checkPassage({ line, text: part }));
   });
 }
 
@@ -91,6 +95,14 @@ function isSql(text: string): boolean {
   return /^\s*(select|insert|update|delete|with|create|alter|grant|revoke|lock|copy|explain|drop|set|do)\b(?:[^.]|\.(?=\S))*\b(from|into|set|select|as|table|on|local|values|begin)\b/i.test(
     text,
   );
+}
+
+/** The comments before a statement. */
+function sqlComments(text: string): string {
+  return text
+    .split('\n')
+    .flatMap((line) => /^--+ (.*)$/.exec(line)?.[1] ?? [])
+    .join(' ');
 }
 
 /**

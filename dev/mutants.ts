@@ -142,7 +142,7 @@ export function mutate({ name, changes }: Mutant, sources: ReadonlyMap<string, s
     const [place] = places;
     if (place === undefined || places.length > 1)
       throw new MutantError(
-        `${name} no longer applies: the lines that it replaces are ${place === undefined ? 'in no file any more' : `in ${places.length} places: ${places.map(({ path, from }) => `${path}:${from + 1}`).join(', ')}`}. Make the same defect in the code as it is now, and write the lines of "git diff" that tell its place into ${join(MUTANTS_DIRECTORY, name)}${EXTENSION}. Where nobody can write the defect any more, write another one.`,
+        `${name} no longer applies: the lines that it replaces are ${place === undefined ? 'in no file' : `in ${places.length} places: ${places.map(({ path, from }) => `${path}:${from + 1}`).join(', ')}`}. Make the same defect in the present code, and write the lines of "git diff" that show its place into ${join(MUTANTS_DIRECTORY, name)}${EXTENSION}. If the defect is impossible now, write another one.`,
       );
     place.lines.splice(place.from, change.old.length, ...change.new);
     mutated.set(place.path, place.lines.join('\n'));

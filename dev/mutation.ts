@@ -118,7 +118,7 @@ export function scoreOf(mutants: readonly Mutant[], explanations: readonly Expla
   const stale = explanations.flatMap((entry) =>
     entry.changes
       .filter((change) => !survivors.some((mutant) => explains(entry, change, mutant)))
-      .map((change) => `${EXPLAINED} explains what does not survive: ${entry.file}: ${change}`),
+      .map((change) => `${EXPLAINED} explains a mutant that does not survive: ${entry.file}: ${change}`),
   );
   return {
     total: counted.length,

@@ -11,7 +11,7 @@ export type Proof =
   | 'domain'
   /** Any other test: they need a store, a broker, a registry, files or the whole program. */
   | 'elsewhere'
-  /** Not built yet. A test that proves it all the same is an error: then the line has to be changed. */
+  /** Not built yet. A test with this tag is an error: the line must change then. */
   | 'open';
 
 export interface Requirement {
@@ -51,15 +51,15 @@ export const CHAPTERS: readonly Chapter[] = [
     C4 | a topic that one connection names | domain
     C5 | a topic that several connections name | domain
     C6 | reference data applied whole and idempotently | elsewhere
-    C7 | removals have to be allowed | elsewhere
-    C8 | what is refused, all at once | elsewhere
+    C7 | removals need a permission | elsewhere
+    C8 | faults of a file, all at once | elsewhere
     C9 | new reference data from the next transaction on | elsewhere
     C10 | a topic of two operators is warned of | elsewhere
     S1 | one record is one event | domain
     S2 | Confluent wire format | domain
     S3 | registry unreachable, bytes that do not fit | domain
     S4 | unclaimed, schema_unknown | domain
-    S5 | what a dead letter carries | elsewhere
+    S5 | content of a dead letter | elsewhere
     S6 | a dead-letter topic that refuses | elsewhere
     S7 | verdict topic | elsewhere
     S8 | codecs, and the limit of a batch | elsewhere
@@ -82,7 +82,7 @@ export const CHAPTERS: readonly Chapter[] = [
     V3 | no_idempotency_key | domain
     V4 | malformed | domain
     V5 | reasons of their own | domain
-    V6 | what a refused event keeps | domain
+    V6 | kept fields of a refused event | domain
     V7 | bad_amount and currency_unknown | domain
     V8 | brand reasons | domain
     V9 | panic | domain
@@ -93,12 +93,12 @@ export const CHAPTERS: readonly Chapter[] = [
     G5 | account kinds read no promotion rule | domain
     R1 | any order of arrival | domain
     R2 | a refund removes the round | domain
-    R3 | what comes after a refund | domain
+    R3 | events after a refund | domain
     R4 | a refund's cost | elsewhere
     R5 | refunds without effect | domain
     R6 | one settled a round | domain
-    R7 | what is counted | domain
-    R8 | what depends on the order of arrival | domain
+    R7 | counted events | domain
+    R8 | effects of the order of arrival | domain
     R9 | several connections, one feed | domain
     A1 | second_settled | domain
     A2 | settled_mismatch | domain
@@ -123,15 +123,15 @@ export const CHAPTERS: readonly Chapter[] = [
     U5 | a waiting retry is progress | elsewhere
     U6 | new and missing topics | elsewhere
     U7 | a topic that would be rejected is paused | elsewhere
-    U8 | what the limit on rejected events counts | elsewhere
+    U8 | events that count for the limit on rejected events | elsewhere
     U9 | moves to another Kafka cluster | elsewhere
     U10 | drain | elsewhere
     W1 | size of a webhook body | elsewhere
     W2 | webhook timestamps | elsewhere
     W3 | webhook overload | elsewhere
     W4 | webhook signatures | elsewhere
-    W5 | what a request is answered | elsewhere
-    W6 | what is no request | domain
+    W5 | answers to requests | elsewhere
+    W6 | invalid requests | domain
     W7 | a replayed request is answered again, and writes nothing | elsewhere
     W8 | no sender takes the share of another | elsewhere`,
   ),

@@ -354,7 +354,7 @@ const small = 'const held = Buffer.alloc(3e7, 1); setInterval(() => held, 1e6)';
 setInterval(() => require('child_process').spawn(process.execPath, ['-e', small]), 200);`;
 
 const outOfMemory: Step = {
-  name: 'a worker that is killed for its memory is started anew',
+  name: 'a worker that is killed for its memory restarts',
   async see(kubernetes) {
     const [pod] = await podNames(kubernetes);
     claim(pod !== undefined, 'there is no worker');
@@ -379,7 +379,7 @@ const outOfMemory: Step = {
 const EVENTS_AT_ONCE = 500;
 
 const webhook: Step = {
-  name: 'the webhook takes events while its pods are replaced',
+  name: 'the webhook accepts events while its pods are replaced',
   async see(kubernetes) {
     const prefix = `hook-${process.pid}-`;
     let sent = 0;
@@ -462,7 +462,7 @@ const storeAway: Step = {
 };
 
 const kafkaAnew: Step = {
-  name: 'Kafka is started anew',
+  name: 'Kafka restarts',
   see: (kubernetes) =>
     whileAway(kubernetes, async () => {
       await kubernetes.kubectl(['exec', 'kafka', '--', 'sh', '-c', 'kill 1']);

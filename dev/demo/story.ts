@@ -67,7 +67,7 @@ export async function printStory(client: Client, screen: Screen): Promise<string
   const { rows: entries } = await client.query<Entry>(ENTRIES, key);
   const { rows: sums } = await client.query<{ kind: string; currency: string; sum: string }>(SUMS, key);
 
-  screen.heading(`The story of round ${round.round_id}: a refund takes everything back`);
+  screen.heading(`The story of round ${round.round_id}: a refund reverses everything`);
   screen.line(`  Player ${round.player} of ${round.brand} plays ${round.game}. This arrived, in this order:`);
   const firsts = new Map<string, number>();
   const lines = arrivals.map((arrived, index) => {
@@ -101,10 +101,10 @@ function amountOf({ amount, currency }: Arrived): string {
 function effectOf({ verdict, reason, counted, content_differs, kind }: Arrived, first: number): string {
   if (verdict === 'duplicate') {
     return content_differs
-      ? `of #${first}, other content: the first one stands`
+      ? `of #${first}, other content: the first one counts`
       : `of #${first}, equal content`;
   }
   if (reason !== null) return reason;
   if (counted) return 'counted';
-  return kind === 'refund' ? 'reverses what was counted' : 'counts nothing any more';
+  return kind === 'refund' ? 'reverses the round' : 'counts nothing now';
 }

@@ -25,7 +25,7 @@ export async function refundByWebhook(stage: Stage, client: Client, screen: Scre
     Record<'round_id' | 'brand' | 'player_ref' | 'currency' | 'amount', string> & { game: object }
   >(ROUND);
   const [round] = rows;
-  if (round === undefined) throw new Error('the feed has no round that stands');
+  if (round === undefined) throw new Error('the feed has no round without a refund');
   const sums = async () => {
     const { rows } = await client.query<{ kind: string; currency: string; sum: string }>(SUMS, [
       round.round_id,
@@ -47,9 +47,9 @@ export async function refundByWebhook(stage: Stage, client: Client, screen: Scre
     .filter(isNode);
   await webhook.stop();
 
-  screen.heading('By the webhook: a refund over HTTP takes back what came over Kafka');
-  screen.line(`  Round ${round.round_id} stands: ${before}.`);
-  screen.line(`  promo-intake webhook takes in three events of it at POST /v1/events/${HOOK}, and answers:`);
+  screen.heading('By the webhook: a refund over HTTP reverses events from Kafka');
+  screen.line(`  Sums of round ${round.round_id}: ${before}.`);
+  screen.line(`  promo-intake webhook receives three events of it at POST /v1/events/${HOOK}, and answers:`);
   const lines = answers.map(({ event_id, verdict, reason, first_verdict }) => [
     `  ${event_id}`,
     `${verdict}`,

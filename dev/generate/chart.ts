@@ -191,8 +191,8 @@ export function renderChartReadme(command: string, root: string): string {
     generatedFrom('the comments of values.yaml', command),
     '# The chart of promo-intake',
     paragraph(
-      'Workers, a job that migrates the database, a job that applies reference data, and what surrounds them. Kafka and Postgres are yours.',
-      'From an empty namespace to verdicts, with an image in a registry of yours, and on a Kafka that has the topics which the reference data names:',
+      'Workers, a job that migrates the database, a job that applies reference data, and the objects around them. Kafka and Postgres are not part of it.',
+      'From an empty namespace to verdicts. The image is in your registry, and Kafka has the topics of the reference data:',
     ),
     codeBlock('sh', [
       `make image IMAGE=${image} && docker push ${image}`,

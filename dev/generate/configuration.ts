@@ -9,8 +9,8 @@ export function renderConfiguration(command: string): string {
     generatedFrom('SETTINGS in src/config/config.ts and src/config/, and COMMANDS in src/cli.ts', command),
     '# Configuration',
     paragraph(
-      'All settings are environment variables, and a variable that is empty counts as absent. Each command reads the settings that name it',
-      'in the last column and needs no others.',
+      'All settings are environment variables. An empty variable counts as absent. Each command reads the settings that list it',
+      'in the last column, and no others.',
     ),
     table(
       ['name', 'required or default', 'meaning', 'example', 'read by'],
@@ -27,18 +27,18 @@ export function renderConfiguration(command: string): string {
     ),
     '## Secrets',
     paragraph(
-      'A secret may stand in its variable, or in a file that the variable with `_FILE` at its end names; not in both. A line break at the end of',
-      'the file is not part of it. The file is read anew for each connection, and so are the files of certificates and keys: what Kubernetes',
-      'or cert-manager puts in their place is used from the next connection on, and connections that are open are left alone. Where a file is',
-      'missing for a moment, what it held last is used.',
+      'Put a secret into its variable, or into a file whose path is in the variable with `_FILE` at its end. Do not set both. A line break at the end of',
+      'the file is not part of the secret. Files of secrets, certificates and keys are read again for each connection. After Kubernetes or',
+      'cert-manager replaces a file, the next connection uses its new content, and open connections stay open. While a file is missing,',
+      'its last content is used.',
     ),
     table(
-      ['what changes', 'is used'],
+      ['change', 'takes effect'],
       [
         ['password, client secret, token for the schema registry', 'at the next connection or request'],
         [
           'the secrets of `WEBHOOK_SECRETS_FILE`',
-          'at the next request; where they cannot be read, the last ones',
+          'at the next request; the last ones if they cannot be read',
         ],
         ['certificates and keys of `KAFKA_SSL_*` and `DATABASE_SSL_*`', 'at the next connection'],
         [
@@ -50,18 +50,18 @@ export function renderConfiguration(command: string): string {
       ],
     ),
     paragraph(
-      'Secrets are in no log line, no error and no list of settings. A password within an address is as secret as one beside it.',
+      'No log line, error or list of settings has secrets. A password within an address is a secret too.',
     ),
     '## TLS',
     paragraph(
-      'Certificates are always verified, the host name too; nothing turns that off. `KAFKA_SSL_CA_FILE` and `DATABASE_SSL_CA_FILE` name the authorities',
-      'of one server each. What is reached by https, the schema registry and the token endpoint, is verified by the authorities that Node knows and those',
-      "of the file that Node's own variable `NODE_EXTRA_CA_CERTS` names. Files are in PEM, the text form that begins with `-----BEGIN`; a Java key store is",
-      'converted by `openssl pkcs12 -in FILE -nodes`.',
+      'Certificates and host names are always verified; no setting turns that off. `KAFKA_SSL_CA_FILE` and `DATABASE_SSL_CA_FILE` have the authorities',
+      'of one server each. For https (the schema registry and the token endpoint), the authorities of Node count, and those',
+      "in the file of Node's own variable `NODE_EXTRA_CA_CERTS`. Files are in PEM, the text form that begins with `-----BEGIN`.",
+      'Convert a Java key store with `openssl pkcs12 -in FILE -nodes`.',
     ),
     paragraph(
-      'The parameters of libpq for TLS (`sslrootcert` in an address, `PGSSLMODE`) are refused with the name of the setting to use instead, and so is any `sslmode`',
-      'but `disable` and `verify-full`: what is encrypted but not verified can be read by whoever stands in between.',
+      'The parameters of libpq for TLS (`sslrootcert` in an address, `PGSSLMODE`) are refused. The error names the setting to use. Of `sslmode`,',
+      'only `disable` and `verify-full` are accepted: without verification, an attacker between the two can read encrypted traffic.',
     ),
     codeBlock('sh', [
       '# Kafka with a user, Postgres with TLS, all secrets in files',
@@ -71,28 +71,28 @@ export function renderConfiguration(command: string): string {
       'export DATABASE_SSL_MODE=verify-full DATABASE_SSL_CA_FILE=/certs/database-ca.crt',
     ]),
     paragraph(
-      'With OAUTHBEARER a token is asked for by the grant client_credentials (RFC 6749, 4.4), kept, and replaced when four fifths of its time have passed, 15 s before',
-      'its end at the latest. Brokers that end sessions (`connections.max.reauth.ms`) are shown one again in time; let them not ask more often than every 12 s.',
+      'With OAUTHBEARER, the grant client_credentials (RFC 6749, 4.4) gives a token. It is replaced after four fifths of its time, at the latest 15 s before',
+      'its end. Brokers that end sessions (`connections.max.reauth.ms`) get a token again in time. Do not set that to less than 12 s.',
     ),
     '## Mistakes',
     paragraph(
-      'A command looks at all of its settings before it connects to anything. If any of them cannot be used it prints every fault, a line',
-      'each with what to do, and exits with 2. That holds for settings that do not go together, too, and for files that cannot be read, certificates',
-      'that have expired, and keys that are not those of their certificates.',
+      'A command checks all of its settings before it connects to a server. If one cannot be used, it prints a line for every fault, with the',
+      'remedy, and exits with 2. It also finds settings that contradict each other, unreadable files, expired',
+      'certificates, and keys of other certificates.',
     ),
     paragraph(
-      'A misspelt setting would be ignored in silence, so whatever begins like one of ours and is none is refused as well: `KAFKA_BROKER`',
-      `for want of an S stops the start instead of leaving a default in force. That holds for the prefixes ${codes(OWN_PREFIXES)}.`,
-      'The variables that Kubernetes sets in every pod for the services',
-      'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR`, a `KAFKA_PORT` that begins with `tcp://`, and their like) are known and',
-      'let be, and so are those of OpenTelemetry.',
+      'A misspelt setting would be ignored silently. So an unknown variable that begins like a setting is refused: `KAFKA_BROKER`',
+      `without its S stops the start. The prefixes are ${codes(OWN_PREFIXES)}.`,
+      'Two kinds of variables are ignored. OpenTelemetry has its own. Kubernetes sets some in every pod for the services',
+      'of its namespace. For a service named kafka, these are `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR`, a `KAFKA_PORT` that begins with',
+      '`tcp://`, and the like.',
     ),
     '## Traces',
     paragraph(
-      'Beside the settings above, which are its own, the SDK of OpenTelemetry reads by itself: `OTEL_RESOURCE_ATTRIBUTES`; `OTEL_EXPORTER_OTLP_TIMEOUT` (10,000 ms),',
-      '`OTEL_EXPORTER_OTLP_COMPRESSION`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_CLIENT_KEY` and `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`, each also with',
-      'TRACES behind OTLP; `OTEL_BSP_MAX_QUEUE_SIZE` (2,048 spans wait at most, and what comes beyond is dropped), `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` (512) and',
-      '`OTEL_BSP_SCHEDULE_DELAY` (5,000 ms). [traces](operations/traces.md) has what a trace tells.',
+      'The SDK of OpenTelemetry reads more variables: `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_TIMEOUT` (10,000 ms),',
+      '`OTEL_EXPORTER_OTLP_COMPRESSION`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_CLIENT_KEY` and `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`. Each also exists with',
+      'TRACES behind OTLP. It also reads `OTEL_BSP_MAX_QUEUE_SIZE` (2,048 spans; more spans are dropped), `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` (512) and',
+      '`OTEL_BSP_SCHEDULE_DELAY` (5,000 ms). [traces](operations/traces.md) describes the content of a trace.',
     ),
   ]);
 }

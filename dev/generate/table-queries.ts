@@ -12,7 +12,7 @@ from promo.deliveries
 where feed_id = 'acme' and event_id = promo.stored_id('e-1');`,
   ],
   events: [
-    `-- Verdict and reason of one event, also where its month was dropped.
+    `-- Verdict and reason of one event, also after its month was dropped.
 select verdict, reason, verdict_id
 from promo.events
 where feed_id = 'acme' and event_key = promo_store.id_key('e-1');`,
@@ -33,7 +33,7 @@ where verdict_id = (select promo.verdict_id_of('acme', 'e-1'));`,
 select entry_id, round_id, kind, amount, currency, reverses_entry_id, entered_at
 from promo.ledger
 where feed_id = 'acme' and event_id = promo.stored_id('e-5') and reverses_entry_id is not null;`,
-    `-- The entries of up to a hundred rounds of another query. With round_id in (select ...) instead the query reads all of history.
+    `-- The entries of up to a hundred rounds of another query. The condition round_id in (select ...) would read all of history.
 select v.*
 from (
   select feed_id, round_id from promo.rounds
@@ -45,7 +45,7 @@ cross join lateral (
   where v.feed_id = s.feed_id and v.round_id = s.round_id
   offset 0
 ) v;`,
-    `-- The entries of a day, with the reversals of older events. The second condition on time keeps the query from reading older months in vain.
+    `-- The entries of a day, with the reversals of older events. The second condition on time excludes older months.
 select entry_id, event_id, kind, amount, currency, reverses_entry_id, entered_at
 from promo.ledger
 where entered_at >= now() - interval '1 day'
@@ -79,7 +79,7 @@ select round_id, event_id, kind, amount, currency, verdict, counts_now
 from promo.verdicts
 where feed_id = 'acme' and round_id in (promo.stored_id('r-1'), promo.stored_id('r-2'))
 order by verdict_id;`,
-    `-- Up to a hundred rounds of another query. With round_id in (select ...) instead the query reads all of history.
+    `-- Up to a hundred rounds of another query. The condition round_id in (select ...) would read all of history.
 select v.*
 from (
   select feed_id, round_id from promo.rounds

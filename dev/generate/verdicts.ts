@@ -5,11 +5,11 @@ import { code, document, generatedFrom, paragraph, table } from './markdown';
 /** The remedy of the service's owner for a dead letter. */
 const DEAD_LETTER_REMEDIES: Readonly<Record<DeadLetterReason, string>> = {
   unclaimed:
-    'Bind the topic to a connection, or have the sender name one in the header `connection-id`; then send the record again to its topic.',
+    'Bind the topic to a connection, or have the sender set the header `connection-id`. Then send the record again to its topic.',
   schema_unknown:
-    'Register the schema, or have the sender use one that is registered; then send the record again to its topic.',
+    'Register the schema, or have the sender use a registered one. Then send the record again to its topic.',
   undecodable:
-    "Look at the sender's compression and at the size of its batches; then have the sender send the batch's records again.",
+    "Check the sender's compression and the size of its batches. Then have the sender send the records of the batch again.",
 };
 
 export function renderVerdicts(command: string): string {
@@ -17,29 +17,29 @@ export function renderVerdicts(command: string): string {
     generatedFrom('REASONS and DEAD_LETTER_REASONS in src/domain/verdict/reasons.ts', command),
     '# Verdicts and their reasons',
     paragraph(
-      'Each event gets one verdict, once, and keeps it. The verdict stream and the view `promo.verdicts` name it with its reason; this',
-      'page says what a reason means and who does what about it.',
+      'Each event gets one verdict, once, and keeps it. The verdict stream and the view `promo.verdicts` have it with its reason. This',
+      'page has the meaning of each reason, and who has to act.',
     ),
     [
-      '- **accepted**: the event is valid and was taken. It carries no reason. Most accepted events count; a few are taken and count',
-      '  nothing by nature: a refund, which only removes its round, a win that comes after the refund, and a second settled of one round.',
-      '- **rejected**: the event cannot be used as it is. Apart from `no_idempotency_key` it is stored, so its `event_id` is used up:',
-      '  the corrected event is a new event under a new `event_id`. The old id sent again is a duplicate, however good its content is now.',
-      '- **skipped**: the event is valid, and the rules of the brand or the state of its round keep it from counting. Its `event_id` is',
+      '- **accepted**: the event is valid, and has no reason. Most accepted events count. A few count',
+      '  nothing by nature: a refund, which only removes its round, a win after the refund, and a second settled of one round.',
+      '- **rejected**: the event cannot be used. Except with `no_idempotency_key`, it is stored, so its `event_id` is used up:',
+      '  a corrected event is a new event with a new `event_id`. The old id is a duplicate from then on, even with correct content.',
+      '- **skipped**: the event is valid, but the rules of the brand or the state of its round keep it from counting. Its `event_id` is',
       '  used up as well.',
-      '- **duplicate**: this `event_id` of the feed was decided before. The first verdict stands and nothing is counted again. It is the',
-      '  normal answer to a resend. `first_verdict` and `first_reason` name the verdict that stands: **a duplicate of a rejected event is a',
-      '  rejected event**, and `remedy` says what to do about it. Where the content differs from the content that was decided, one id was',
-      '  given to two events: the second of them is lost until it is sent under an id of its own.',
+      '- **duplicate**: this `event_id` of the feed was decided before. The first verdict stays, and nothing is counted again. It is the',
+      '  normal answer to a resend. The fields `first_verdict` and `first_reason` have the first verdict: **a duplicate of a rejected event is a',
+      '  rejected event**, and `remedy` has the action. If the content differs from the decided content, two events share',
+      '  one id. The second event is lost until it is sent with its own id.',
     ].join('\n'),
     paragraph(
-      'An event that several reasons fit gets the first of them in the order of the table. The verdict stream lists all that was found',
-      'wrong in `details`, the deciding fault first, so that one look is enough to correct everything. `needs_new_event_id` says whether',
-      'a corrected event needs a new `event_id`: true for rejected, skipped and their duplicates, false for `no_idempotency_key`.',
+      'If several reasons apply, the event gets the first one in the order of the table. The verdict stream lists all faults',
+      'in `details`, the deciding fault first, so that the sender can correct all at once. The field `needs_new_event_id` says whether',
+      'a corrected event needs a new `event_id`. It is true for rejected, skipped and their duplicates, and false for `no_idempotency_key`.',
     ),
     paragraph(
-      'Two rules of the business have no reason of their own, since no event breaks them by itself. Rounds of games that run on the service are',
-      'never sent: the service has them already. Promotions that collect items count on `settled` alone: a feed without it counts nothing there.',
+      'Two rules of the business have no reason, because no single event breaks them. Rounds of games that run on the service are',
+      'never sent: the service has them already. Promotions that collect items count only `settled`: a feed without it counts nothing there.',
     ),
     table(
       ['reason', 'verdict', 'meaning', 'remedy', 'who has to act'],
@@ -52,14 +52,14 @@ export function renderVerdicts(command: string): string {
       ]),
     ),
     paragraph(
-      'Who has to act: the operator who sent the event, the service that took it in, or nobody where the event did what it should and the',
-      'rules set it aside.',
+      'The operator who sent the event, or the service that received it, has to act. Nobody has to act if the event is correct, and only the',
+      'rules of the brand skip it.',
     ),
     '## Dead letters',
     paragraph(
-      'A record that cannot be given to any operator, or that cannot be read at all, gets no verdict. It goes to the dead-letter topic as',
-      'it came, with its coordinates and the headers `dead-letter-reason` and `dead-letter-detail`, and holds up nothing. The detail names',
-      'the schema id, the connection that the record claims, or why the batch cannot be read. The remedies are for those who run the service.',
+      'A record without an operator, or an unreadable record, gets no verdict. It goes to the dead-letter topic unchanged,',
+      'with its coordinates and the headers `dead-letter-reason` and `dead-letter-detail`, and delays no other record. The detail has',
+      'the schema id, the connection that the record claims, or the error of the batch. The remedies are for the SREs of the service.',
     ),
     table(
       ['reason', 'meaning', 'remedy'],

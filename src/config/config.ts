@@ -70,7 +70,7 @@ export const SETTINGS = {
   }),
   KAFKA_TOPICS: setting({
     describe:
-      'Topics to read, comma-separated. Absent: the topics that the connections of the reference data name, followed as they change.',
+      'Topics to read, comma-separated. Absent: the topics of the connections in the reference data; the worker follows their changes.',
     example: 'promo.event.v1,promo.event.v1.solo',
     parse: list(topicProblem, 'promo.event.v1,promo.event.v1.solo'),
   }),
@@ -85,52 +85,52 @@ export const SETTINGS = {
   ...database.settings,
   ...registry.settings,
   VERDICT_TOPIC: setting({
-    describe: 'Topic that every decision is produced to. Absent: decisions are in the store only.',
+    describe: 'Topic to which every decision is published. Absent: decisions are in the store only.',
     example: 'promo.verdict.v1',
     parse: topic,
   }),
   DEAD_LETTER_TOPIC: setting({
     describe:
-      'Topic for records that no connection claims, whose schema is unknown, or whose batch cannot be read. Made at start where it is missing.',
+      'Topic for records that no connection claims, whose schema is unknown, or whose batch cannot be read. A worker creates it at its start if it is missing.',
     fallback: 'promo.event.v1.dead-letter',
     example: 'promo.event.v1.dead-letter',
     parse: topic,
   }),
   HTTP_PORT: setting({
-    describe: 'Port of /livez, /readyz and /metrics. 0: any free port, which the log names.',
+    describe: 'Port of /livez, /readyz and /metrics. 0: any free port; the log has its number.',
     fallback: '8080',
     example: '8080',
     parse: integer(0, MAX_PORT),
   }),
   LIVENESS_HEARTBEAT: setting({
     describe:
-      'Path of a file whose modification time says until when this process counts as live, for a probe that nobody outside can reach: `test PATH -nt /proc/self`. Absent: none.',
+      'Path of a file whose modification time is the moment until which this process counts as alive. A probe inside the container reads it: `test PATH -nt /proc/self`. Absent: none.',
     example: '/dev/shm/promo-intake-live',
     parse: text,
   }),
   LOG_LEVEL: setting({
-    describe: `Least level that is logged: ${LOG_LEVELS.join(', ')}. A line a batch at debug, a line a change of state at info.`,
+    describe: `Lowest level that is logged: ${LOG_LEVELS.join(', ')}. debug has a line for each batch, info a line for each change of state.`,
     fallback: 'info',
     example: 'info',
     parse: oneOf(LOG_LEVELS, 'a level'),
   }),
   BATCH_EVENTS: setting({
     describe:
-      'Most events that one transaction decides. It takes what has come, so it is small while little comes.',
+      'Most events that one transaction decides. A transaction takes the events that have arrived, so it is small under light load.',
     fallback: '8000',
     example: '8000',
     parse: integer(1, 8_000),
   }),
   PARTITIONS_AT_ONCE: setting({
     describe:
-      'Partitions that are decided at the same time, each over a connection of its own to Postgres. Where fewer have something to do, one may have two batches under way.',
+      'Partitions that are decided at the same time, each over its own connection to Postgres. When fewer partitions have records, one may have two batches in flight.',
     fallback: '3',
     example: '3',
     parse: integer(1, 64),
   }),
   FETCH_INTERVAL_MS: setting({
     describe:
-      'Milliseconds from the begin of one fetch that brings something to the next. More of them make fewer and larger batches where little comes: 30 cost a third less than 10, and verdicts come some 12 ms later.',
+      'Milliseconds from the beginning of one fetch with records to the next. A longer interval makes fewer and larger batches under light load: 30 needs a third less CPU than 10, with verdicts some 12 ms later.',
     fallback: '10',
     example: '10',
     // A fetch brings at most half a MiB of a partition. Longer intervals would slow down a partition that is
@@ -140,14 +140,14 @@ export const SETTINGS = {
   ...rejectLimit.settings,
   LIVENESS_SECONDS: setting({
     describe:
-      '/livez fails once the Kafka client has neither fetched nor tried to, and no batch was tried, for so long: then only a restart helps.',
+      '/livez fails once the Kafka client has not tried to fetch, and no batch was tried, for this many seconds. Then only a restart helps.',
     fallback: '120',
     example: '120',
     parse: integer(30, 3_600),
   }),
   SHUTDOWN_SECONDS: setting({
     describe:
-      'Time for deciding what is under way and committing offsets after SIGTERM. What is left is read again by the next owner.',
+      'Time after SIGTERM to decide the batches in flight and to commit offsets. The next owner reads the remaining records again.',
     fallback: '20',
     example: '20',
     parse: integer(1, 600),

@@ -99,12 +99,12 @@ const SETTINGS = {
     },
   }),
   DATABASE_PASSWORD: secret({
-    describe: 'Password, where it does not stand in DATABASE_URL.',
+    describe: 'Password, if DATABASE_URL has none.',
     example: 'secret',
   }),
   DATABASE_SSL_MODE: setting({
     describe:
-      'disable: without TLS. verify-full: with TLS, and the certificate has to be of the host of DATABASE_URL. Absent: what sslmode in DATABASE_URL says, else disable.',
+      'disable: without TLS. verify-full: with TLS, and the certificate must belong to the host of DATABASE_URL. Absent: sslmode of DATABASE_URL, else disable.',
     example: 'verify-full',
     parse: sslMode,
   }),

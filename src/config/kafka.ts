@@ -41,7 +41,7 @@ const MOST_SESSION_TIMEOUT_MS = 300_000;
 
 const SETTINGS = {
   KAFKA_BROKERS: setting({
-    describe: 'Brokers to find the cluster by, as host:port, comma-separated.',
+    describe: 'Brokers of the first connection to the cluster, as host:port, comma-separated.',
     required: true,
     example: 'kafka-0.kafka:9092,kafka-1.kafka:9092',
     parse: (text) => {
@@ -58,7 +58,7 @@ const SETTINGS = {
     },
   }),
   KAFKA_SECURITY_PROTOCOL: setting({
-    describe: `${PROTOCOLS.join(', ')}: with TLS where it ends in SSL, with a user or a token where it begins with SASL. A broker has a port for each.`,
+    describe: `${PROTOCOLS.join(', ')}: with TLS if it ends in SSL, with a user or a token if it begins with SASL. A broker has a port for each.`,
     fallback: 'PLAINTEXT',
     example: 'SASL_SSL',
     parse: oneOf(PROTOCOLS, 'a protocol'),
@@ -68,7 +68,7 @@ const SETTINGS = {
   KAFKA_SSL_KEY_FILE: keyFile('KAFKA_SSL_CERT_FILE'),
   KAFKA_SSL_KEY_PASSWORD: keyPassword('KAFKA_SSL_KEY_FILE'),
   KAFKA_SASL_MECHANISM: setting({
-    describe: `How we say who we are: ${MECHANISMS.join(', ')}.`,
+    describe: `How this process authenticates: ${MECHANISMS.join(', ')}.`,
     example: 'SCRAM-SHA-512',
     parse: oneOf(MECHANISMS, 'a mechanism'),
   }),
@@ -79,7 +79,7 @@ const SETTINGS = {
   }),
   KAFKA_SASL_PASSWORD: secret({ describe: 'Its password.', example: 'secret' }),
   KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: setting({
-    describe: 'Where tokens for OAUTHBEARER come from, by the grant client_credentials.',
+    describe: 'Address that issues tokens for OAUTHBEARER, by the grant client_credentials.',
     example: 'https://login.example.com/oauth2/token',
     parse: urlWithoutUser(
       'KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET',
@@ -88,22 +88,22 @@ const SETTINGS = {
     ),
   }),
   KAFKA_SASL_OAUTHBEARER_CLIENT_ID: setting({
-    describe: 'Who we are to the token endpoint.',
+    describe: 'Client id for the token endpoint.',
     example: 'promo-intake',
     parse: text,
   }),
   KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET: secret({
-    describe: 'What we show to the token endpoint.',
+    describe: 'Client secret for the token endpoint.',
     example: 'secret',
   }),
   KAFKA_SASL_OAUTHBEARER_SCOPE: setting({
-    describe: 'Scope to ask for, where the token endpoint wants one.',
+    describe: 'Scope to request, if the token endpoint requires one.',
     example: 'kafka',
     parse: text,
   }),
   KAFKA_SESSION_TIMEOUT_MS: setting({
     describe:
-      'Milliseconds without a heartbeat after which the group gives the partitions of a member to others; a heartbeat is sent five times as often. Brokers take what lies from their group.min.session.timeout.ms to their group.max.session.timeout.ms. Longer: the partitions of a worker that died wait longer.',
+      'Milliseconds without a heartbeat after which the group gives the partitions of a member to others. A member sends five heartbeats in this time. Brokers accept values from group.min.session.timeout.ms to group.max.session.timeout.ms. With a longer time, the partitions of a dead worker wait longer.',
     fallback: '10000',
     example: '10000',
     parse: integer(LEAST_SESSION_TIMEOUT_MS, MOST_SESSION_TIMEOUT_MS),

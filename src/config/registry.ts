@@ -35,18 +35,18 @@ function registryAddress(text: string): Parsed<string> {
 const SETTINGS = {
   SCHEMA_REGISTRY_URL: setting({
     describe:
-      'Confluent-compatible schema registry. Absent: a value in the Confluent wire format is not JSON, so it has no key.',
+      'Confluent-compatible schema registry. Absent: a value in the Confluent wire format is not JSON, so it has no event_id.',
     example: 'https://registry:8081',
     parse: registryAddress,
   }),
   SCHEMA_REGISTRY_USERNAME: setting({
-    describe: 'User of the schema registry, where it asks for one (HTTP Basic).',
+    describe: 'User of the schema registry, if it requires one (HTTP Basic).',
     example: 'promo-intake',
     parse: text,
   }),
   SCHEMA_REGISTRY_PASSWORD: secret({ describe: 'Its password.', example: 'secret' }),
   SCHEMA_REGISTRY_TOKEN: secret({
-    describe: 'Token for the schema registry, where it asks for one (HTTP Bearer).',
+    describe: 'Token for the schema registry, if it requires one (HTTP Bearer).',
     example: 'eyJhbGciOi...',
   }),
 } as const;

@@ -13,18 +13,19 @@ const MAX_EVENTS = 1_000_000;
 const SETTINGS = {
   REJECT_LIMIT_PERCENT: setting({
     describe:
-      'Above this percentage of events of a topic that would be rejected the topic is paused until newer reference data is in force or the worker is started again. Absent: no topic is ever paused.',
+      'Percentage of rejected events above which a topic is paused, until newer reference data is in force or the worker restarts. Absent: no topic is ever paused.',
     example: '50',
     parse: integer(1, 99),
   }),
   REJECT_WINDOW_EVENTS: setting({
-    describe: "How many of a topic's last events are looked at for it; whole batches, so it may be more.",
+    describe:
+      "How many of a topic's last events count for REJECT_LIMIT_PERCENT; whole batches, so it may be more.",
     fallback: '1000',
     example: '1000',
     parse: integer(1, MAX_EVENTS),
   }),
   REJECT_MIN_EVENTS: setting({
-    describe: 'Fewer events than these pause no topic, whatever becomes of them.',
+    describe: 'Fewer events than this never pause a topic.',
     fallback: '100',
     example: '100',
     parse: integer(1, MAX_EVENTS),

@@ -36,14 +36,14 @@ const PEM = 'the text form, which begins with -----BEGIN';
  */
 export const caFile = (whose: string): Setting<PemFile> =>
   setting({
-    describe: `File with the certificates of the authorities that may have signed ${whose}'s, in PEM form. Absent: the authorities that Node knows.`,
+    describe: `File with the certificates of trusted authorities for ${whose}, in PEM form. Absent: the authorities that Node trusts.`,
     example: '/etc/promo-intake/ca.crt',
     parse: pemFile((text) => certificateProblem(text)),
   });
 
 export const certFile = (whose: string): Setting<PemFile> =>
   setting({
-    describe: `File with the certificate that we show to ${whose}, for mutual TLS, and those between it and its authority, in PEM form.`,
+    describe: `File with the client certificate for ${whose} and its intermediate certificates, for mutual TLS, in PEM form.`,
     example: '/etc/promo-intake/tls.crt',
     parse: pemFile((text) => certificateProblem(text) ?? validityProblem(text, new Date())),
   });
@@ -58,7 +58,7 @@ export const keyFile = (certificate: string): Setting<PemFile> =>
   });
 
 export const keyPassword = (key: string): Setting<Secret> =>
-  secret({ describe: `Password of ${key}, where it has one.`, example: 'secret' });
+  secret({ describe: `Password of ${key}, if it has one.`, example: 'secret' });
 
 function pemFile(check: (text: string) => Problem | undefined): Parse<PemFile> {
   const parse = (path: string): Parsed<PemFile> => {

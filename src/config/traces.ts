@@ -25,12 +25,12 @@ function share(text: string): Parsed<number> {
 const SETTINGS = {
   OTEL_EXPORTER_OTLP_ENDPOINT: setting({
     describe:
-      'OpenTelemetry collector that traces are sent to, by OTLP over HTTP, at the path /v1/traces below this address. Absent, and the next one too: no traces.',
+      'OpenTelemetry collector of traces, by OTLP over HTTP, at the path /v1/traces below this address. Without this setting and the next one there are no traces.',
     example: 'http://otel-collector:4318',
     parse: url('http:', 'https:'),
   }),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: setting({
-    describe: 'The same as a whole address, which then counts.',
+    describe: 'The same as a complete address. It takes precedence.',
     example: 'http://otel-collector:4318/v1/traces',
     parse: url('http:', 'https:'),
   }),
@@ -39,23 +39,24 @@ const SETTINGS = {
     example: 'api-key=secret',
   }),
   OTEL_SERVICE_NAME: setting({
-    describe: 'Name of the service in traces. Absent: that of OTEL_RESOURCE_ATTRIBUTES, else promo-intake.',
+    describe:
+      'Name of the service in traces. Absent: the name in OTEL_RESOURCE_ATTRIBUTES, else promo-intake.',
     example: 'promo-intake',
     parse: text,
   }),
   OTEL_TRACES_SAMPLER: setting({
-    describe: `Which batches and requests are traced: ${SAMPLERS.join(', ')}. A batch has no parent; a request has that of its sender, if any.`,
+    describe: `Which batches and requests are traced: ${SAMPLERS.join(', ')}. A batch has no parent; a request may have one from its sender.`,
     fallback: 'parentbased_always_on',
     example: 'parentbased_traceidratio',
     parse: oneOf(SAMPLERS, 'a sampler of OpenTelemetry'),
   }),
   OTEL_TRACES_SAMPLER_ARG: setting({
-    describe: 'Which share of the batches and requests, for traceidratio and parentbased_traceidratio.',
+    describe: 'Share of the batches and requests, for traceidratio and parentbased_traceidratio.',
     example: '0.1',
     parse: share,
   }),
   OTEL_TRACES_EXPORTER: setting({
-    describe: 'none: no traces, whatever else is set.',
+    describe: 'none: no traces, regardless of other settings.',
     fallback: 'otlp',
     example: 'none',
     parse: oneOf(['otlp', 'none'], 'a known exporter'),

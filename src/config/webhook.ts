@@ -27,14 +27,14 @@ export type WebhookSecrets = ReadonlyMap<string, readonly Buffer[]>;
 
 const SETTINGS = {
   WEBHOOK_PORT: setting({
-    describe: 'Port of the webhook. 0: any free port, which the log names.',
+    describe: 'Port of the webhook. 0: any free port; the log has its number.',
     fallback: '8081',
     example: '8081',
     parse: integer(0, MAX_PORT),
   }),
   WEBHOOK_SECRETS: secret({
     describe:
-      'Secrets that requests are signed with, as JSON: an object of connection ids, each with its secret, or with a list of several while one is replaced. A secret is whsec_ and 24 to 64 random bytes in base64.',
+      'Secrets of the signatures, as a JSON object: each connection id has its secret, or a list of secrets while one is replaced. A secret is whsec_ and 24 to 64 random bytes in base64.',
     required: true,
     example: '{"acme-hook": "whsec_..."}',
     check(text) {
@@ -44,7 +44,7 @@ const SETTINGS = {
   }),
   WEBHOOK_SLOTS: setting({
     describe:
-      'Transactions at the same time, each over a connection of its own to Postgres. Requests of one connection that wait are decided together. One connection has all of them but one.',
+      'Transactions at the same time, each over its own connection to Postgres. Waiting requests of one connection are decided together. One connection may use all transactions but one.',
     fallback: '4',
     example: '4',
     parse: integer(1, 64),
@@ -63,7 +63,7 @@ const SETTINGS = {
   }),
   WEBHOOK_CONNECTIONS: setting({
     describe:
-      'Most open network connections. Beyond it one goes for each new one: first those without a valid signature, then idle ones.',
+      'Most open network connections. At the limit, each new connection closes an old one: first one without a valid signature, then an idle one.',
     fallback: '1000',
     example: '1000',
     parse: integer(10, 20_000),
@@ -77,13 +77,13 @@ const SETTINGS = {
   }),
   WEBHOOK_TRUSTED_PROXIES: setting({
     describe:
-      'Addresses and networks of the load balancers and proxies in front of the webhook, comma-separated. The X-Forwarded-For of their requests names the sender, whose share of the places a request takes and whose address the log has. Absent: the address of the network connection counts.',
+      'Addresses and networks of the load balancers and proxies in front of the webhook, comma-separated. X-Forwarded-For of their requests has the address of the sender, for the log and for the limits of each sender. Absent: the address of the network connection counts.',
     example: '10.0.0.0/8,192.0.2.7',
     parse: networks,
   }),
   WEBHOOK_DRAIN_SECONDS: setting({
     describe:
-      'Seconds that requests are taken after SIGTERM, while /readyz fails already: load balancers take a moment to send them elsewhere. SHUTDOWN_SECONDS begin behind them.',
+      'Seconds after SIGTERM in which requests are still accepted while /readyz fails: load balancers need a moment to choose another server. SHUTDOWN_SECONDS begin after them.',
     fallback: '0',
     example: '5',
     parse: integer(0, 300),

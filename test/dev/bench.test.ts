@@ -1,4 +1,4 @@
-/** The parts of the benchmark that figures depend on, without any server but sockets on loopback. */
+/** The parts of the benchmark that affect figures, without servers except sockets on loopback. */
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,18 +25,18 @@ import { lostToRetries, readWorkerLog } from '../../dev/bench/worker-log';
 import { makeTimerAlarm } from '../support/timer-alarm';
 
 describe('percentiles', () => {
-  test('the median of an even number of values is the middle of the two in the middle', () => {
+  test('the median of an even number of values is the mean of the two middle values', () => {
     expect(median([4, 1, 3, 2])).toBe(2.5);
     expect(median([3, 1, 2])).toBe(2);
     expect(median([])).toBeNaN();
   });
 
-  test('are the smallest values that the share is at or below', () => {
+  test('are the smallest values with at least this share at or below them', () => {
     const values = Array.from({ length: 1000 }, (_, index) => ({ value: index + 1, count: 1 })).reverse();
     expect(percentiles(values, [0, 0.5, 0.99, 0.999, 1])).toEqual([1, 500, 990, 999, 1000]);
   });
 
-  test('count a value as often as it was met', () => {
+  test('count a value as often as it occurred', () => {
     const values = [
       { value: 10, count: 98 },
       { value: 500, count: 2 },
@@ -104,7 +104,7 @@ describe('the log of a worker', () => {
   const line = (seconds: number, msg: string, details: object = {}) =>
     JSON.stringify({ level: 'info', time: new Date(seconds * 1000).toISOString(), ...details, msg });
 
-  test('tells when partitions came and which batches were decided, among lines of other kinds', () => {
+  test('has the times of partitions and of decided batches, among other lines', () => {
     const text = [
       line(1, 'serving health and metrics'),
       '(node:7) Warning: something',
@@ -119,7 +119,7 @@ describe('the log of a worker', () => {
     ]);
   });
 
-  test('lost to retries is what had passed of a batch before the last one, and every wait', () => {
+  test('the time lost to retries is the time of failed tries, and every wait', () => {
     const batch = { topic: 't', partition: 0, events: 40, nextOffset: 45 };
     const log = readWorkerLog(
       [
@@ -138,7 +138,7 @@ describe('the log of a worker', () => {
 describe('the extent of a run', () => {
   const defaults = { events: 100, stored: [0, 5], keys: 'player' };
 
-  test('is the default, or what the environment says', () => {
+  test('is the default, or the value of the environment', () => {
     const extent = new Extent(defaults, { BENCH: 'keys', BENCH_STORED: '1, 2.5', BENCH_KEYS: 'random' });
     expect([extent.number('events'), extent.numbers('stored'), extent.word('keys')]).toEqual([
       100,
@@ -151,12 +151,12 @@ describe('the extent of a run', () => {
   test.each([
     [{ BENCH_EVENTS: 'many' }, 'BENCH_EVENTS: "many" is not a number'],
     [{ BENCH_STORED: '1,,2' }, 'BENCH_STORED: "" is not a number'],
-    [{ BENCH_EVENT: '5' }, 'BENCH_EVENT means nothing to this mode'],
+    [{ BENCH_EVENT: '5' }, 'BENCH_EVENT is not used by this mode'],
   ])('%j is refused', (environment, message) => {
     expect(() => new Extent(defaults, environment)).toThrow(message);
   });
 
-  test('every mode has a name of its own and reads its own defaults', () => {
+  test('every mode has its own name and its own defaults', () => {
     expect(new Set(MODES.map(({ name }) => name)).size).toBe(MODES.length);
     for (const { extent } of MODES) expect(new Extent(extent, {}).describe()).toMatch(/^BENCH_/);
   });
@@ -221,7 +221,7 @@ describe('a chart', () => {
     ]);
   });
 
-  test('across, the values that were measured at are written, unless they are too close', () => {
+  test('the horizontal axis has the measured values, unless they are too close', () => {
     const labels = (values: number[]) =>
       makeScale({ label: '', scale: 'linear' }, values, 0, 600).ticks.map(({ label }) => label);
     expect(labels([0, 1, 2.5, 10])).toEqual(['0', '1', '2.5', '10']);
@@ -241,7 +241,7 @@ describe('results', () => {
     chart: CHART,
   };
 
-  test('are read as they were written, without what could not be measured', () => {
+  test('are read as they were written, without missing values', () => {
     const root = mkdtempSync(join(tmpdir(), 'bench-test-'));
     try {
       const series = [
@@ -288,7 +288,7 @@ describe('results', () => {
     }
   });
 
-  test('are written between their marks, as often as one likes', () => {
+  test('are written between their marks, any number of times', () => {
     const text = 'a\n<!-- bench:keys -->\n<!-- /bench -->\nb\n<!-- bench:soak -->\nold\n<!-- /bench -->\n';
     const once = fillMarks(text, (name) => `figures of ${name} for $1`);
     expect(once).toBe(
@@ -346,7 +346,7 @@ describe('results', () => {
     expect(() => cellOf(resultOf('latency'), '75', 'p50 ms')).toThrow('has no p50 ms of 75');
   });
 
-  test('a table in text has its figures below one another', () => {
+  test('a table in text has aligned figures', () => {
     const table = {
       columns: ['load', 'p50'],
       rows: [
@@ -362,7 +362,7 @@ describe('results', () => {
   });
 });
 
-describe('what higher rates take', () => {
+describe('the resources of higher rates', () => {
   const run = (worker: number, store: number, wal: number) => ({
     name: 'worker',
     worker_cpu_seconds_per_100k: worker,
@@ -380,7 +380,8 @@ describe('what higher rates take', () => {
   test('is the median cost of the worker times the rate, with room left', () => {
     const others = { name: 'insert-only', worker_cpu_seconds_per_100k: 100 };
     const runs = [run(1.2, 0.9, 500), run(9, 9, 9_000), run(0.1, 0.1, 1), others];
-    // 10,000 events a second: 0.12 cores of a worker, 0.09 of the store, 5 MB of WAL, 400 bytes * 86,400 seconds.
+    // 10,000 events a second: 0.12 cores of a worker and 0.09 of the store. 5 MB of WAL, and 400 bytes for each
+    // of the 86,400 seconds.
     expect(tableOf(...runs)[0]).toEqual(['10,000', '0.1', '1', '4', '0.1', '5.0', '1', '346']);
     // A million: 12 cores are 20 pods at 60 %; 9 cores are one node of 16, but 500 MB/s of WAL are four.
     expect(tableOf(...runs)[2]).toEqual(['1,000,000', '12.0', '20', '80', '9.0', '500.0', '4', '34,560']);
@@ -401,7 +402,7 @@ describe('what higher rates take', () => {
     ]);
   });
 
-  test('is bound by the cores of the store where these are scarcer than its WAL', () => {
+  test('is limited by the cores of the store if these are scarcer than its WAL', () => {
     expect(tableOf(run(1.2, 3, 100))[2]?.[6]).toBe('4');
   });
 });
@@ -414,7 +415,7 @@ describe('settings of Postgres', () => {
     return { round, settings, run, checkpoints: settings === baseline ? 1 : 0 };
   };
 
-  test('are compared with the baseline of their own round, whoever ran first', () => {
+  test('are compared with the baseline of their own round, in any order', () => {
     const { rows } = settingsTable(
       [
         entry(1, baseline, 40_000, 700),
@@ -431,7 +432,7 @@ describe('settings of Postgres', () => {
     ]);
   });
 
-  test('that the server was built without are named', () => {
+  test('that the server does not have are listed', () => {
     const { notes } = settingsTable([entry(1, baseline, 40_000, 700)], [{ wal_compression: 'lz4' }]);
     expect(notes.at(-1)).toMatch(/^Not measured, .*: wal_compression=lz4\.$/);
   });
@@ -478,7 +479,7 @@ describe('the delaying proxy', () => {
     client.destroy();
   });
 
-  test('what is sent while other bytes are under way is delayed beside them, not after them', async () => {
+  test('bytes that are sent while others are in flight are delayed in parallel', async () => {
     const client = await startBefore(50, (socket) => socket.pipe(socket));
     const began = performance.now();
     for (let count = 0; count < 20; count++) {
@@ -489,11 +490,11 @@ describe('the delaying proxy', () => {
     const received = (await buffer(client)).toString();
     expect(received).toBe(Array.from({ length: 20 }, (_, count) => `${count},`).join(''));
     expect(performance.now() - began).toBeGreaterThanOrEqual(99);
-    // One after another they would take two seconds.
+    // In a row they would take two seconds.
     expect(performance.now() - began).toBeLessThan(1_500);
   });
 
-  test('a slow reader gets every byte in order, and holds its writer back', async () => {
+  test('a slow reader gets every byte in order, and slows its writer', async () => {
     const bytes = randomBytes(24 * 1024 * 1024);
     let readable: Socket | undefined;
     const client = await startBefore(1, (socket) => {
@@ -518,12 +519,12 @@ describe('memory over a long time', () => {
   const samples = (rss: (minute: number) => number) =>
     Array.from({ length: 60 }, (_, minute) => ({ minute, rss: rss(minute) }));
 
-  it('has the slope of the nearest straight line, in MiB an hour', () => {
+  it('has the slope of the nearest straight line, in MiB per hour', () => {
     expect(slopeOf(samples((minute) => 100 + minute / 2))).toBeCloseTo(30);
     expect(slopeOf(samples((minute) => 100 + (minute % 2)))).toBeCloseTo(0, 0);
   });
 
-  it('does not grow by what it took in the beginning, and does by what it takes in the end', () => {
+  it('ignores growth at the beginning, and counts growth at the end', () => {
     const met = (rss: (minute: number) => number) => growthGoal('P6', samples(rss), 60).met;
     expect(met((minute) => (minute < 10 ? 50 : 100))).toBe(true);
     expect(met((minute) => 100 + minute)).toBe(false);

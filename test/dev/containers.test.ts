@@ -1,4 +1,4 @@
-/** The servers as containers where this machine has an engine with the images, and what happens where an engine is of no help. */
+/** The servers as containers, on a machine with an engine and the images; and the fallbacks without them. */
 import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { sleep, until } from '../../dev/servers/deadline';
@@ -58,7 +58,7 @@ describe('with an engine that has the images', () => {
     engine = engineNow;
   });
   afterEach(async () => {
-    // Of a test that failed.
+    // After a failed test.
     const names = stacks();
     await Promise.all(names.map((name) => engine && removeContainers(engine, name)));
   });
@@ -159,7 +159,7 @@ describe('with an engine that has the images', () => {
     expectToSurviveFaults(CONTAINERS, 'containers'),
   );
 
-  testWithEngine('a start that fails shows the end of the log', async () => {
+  testWithEngine('a failed start shows the end of the log', async () => {
     const environment = { ...CONTAINERS, STACK_KAFKA_IMAGE: 'postgres:18' };
     await expect(ownServers({ need: ['kafka'], environment })).rejects.toThrow(
       /kafka: ended while starting \(exit code 1\); the end of its log:\n.*password is not specified/s,
@@ -167,11 +167,11 @@ describe('with an engine that has the images', () => {
   });
 });
 
-describe('with an engine that lacks an image and cannot get it', () => {
+describe('with an engine without an image and without a registry', () => {
   let engine: EngineWithoutImages;
   afterEach(() => engine.close());
 
-  test('the servers are processes, and the reason is told', async () => {
+  test('the servers are processes, and the reason is printed', async () => {
     engine = await engineWithoutImages(temporary, 'fails');
     const environment = { STACK: '', DOCKER_HOST: engine.address, TMPDIR: ownDirectory() };
     const program = runNode(startAnd(build, "['postgres']", KEEP_UP), environment);
@@ -208,7 +208,7 @@ describe('with an engine that lacks an image and cannot get it', () => {
 });
 
 describe('without an engine', () => {
-  test('an address where none answers is as good as none, unless containers are asked for', async () => {
+  test('an address without an answer counts as absent, unless containers are required', async () => {
     const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
     const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST });
     await until('it uses processes', 20_000, () =>
@@ -227,7 +227,7 @@ test.each([
   'driver failed programming external connectivity on endpoint x: Bind for 0.0.0.0:1 failed: port is already allocated',
   'Error starting userland proxy: listen tcp4 127.0.0.1:1: bind: address already in use',
   'Ports are not available: exposing port TCP 127.0.0.1:1 -> 0.0.0.0:0: listen tcp 127.0.0.1:1: bind: ...',
-])('another port is tried where the engine says: %s', async (message) => {
+])('another port is tried after the message: %s', async (message) => {
   const tried: number[] = [];
   const used = await withFreePorts(1, async ([port = 0]) => {
     tried.push(port);

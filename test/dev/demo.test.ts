@@ -1,4 +1,4 @@
-/** `make demo` for real: with and without servers of its own, with and without a terminal, interrupted, and killed. */
+/** A real `make demo`: with and without its own servers or a terminal, interrupted, and killed. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ let given: NodeJS.ProcessEnv;
 let temporary: string;
 
 beforeAll(async () => {
-  // It runs the product as it was built; one that is older than its sources it refuses.
+  // It runs the built product, and refuses one that is older than its sources.
   requireProduct();
   demoFile = compile('test-demo').demo;
   servers = await ownServers({ need: ['kafka', 'postgres'], environment: PROCESSES });
@@ -62,7 +62,7 @@ async function databasesLeft(): Promise<string[]> {
   return Array.isArray(databases) ? databases.map(String) : [];
 }
 
-/** Everything of demos on the given servers, and in the temporary directory. */
+/** All remains of demos on the given servers, and in the temporary directory. */
 async function whatIsLeft(): Promise<string[]> {
   const kafka = await withAdmin(
     async (admin) => [
@@ -120,7 +120,7 @@ function expectWholeReport(output: string): void {
   expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
 }
 
-test('with servers of its own and no terminal: tells everything, ends with 0, leaves nothing', async () => {
+test('with its own servers and no terminal: prints everything, ends with 0, leaves nothing', async () => {
   const demo = runNode([demoFile]);
   expect([await ending(demo), demo.errors()]).toEqual([0, '']);
   expectWholeReport(demo.output());
@@ -128,7 +128,7 @@ test('with servers of its own and no terminal: tells everything, ends with 0, le
   expect(await whatIsLeft()).toEqual([]);
 });
 
-test('on given servers: topics and a database of its own, which are gone afterwards', async () => {
+test('on given servers: its own topics and database, which are gone afterwards', async () => {
   const demo = runNode([demoFile], given);
   await said(demo, /^ {2}migrate/m);
   const [database, ...topics] = await whatIsLeft();
@@ -183,7 +183,7 @@ test.each([100, 400, 1_000, 3_000])(
 /** A killed demo's consumer group: it can be removed once Kafka has noticed that its member is gone. */
 const isGroup = (name: string): boolean => /^promo\.demo\.[^.]+$/.test(name);
 
-/** Whether Kafka takes somebody for a member of the group; undefined where it cannot tell for the moment. */
+/** Whether the group has a member; undefined if Kafka does not know at the moment. */
 async function hasMember(group: string): Promise<boolean | undefined> {
   const brokers = servers.kafkaBrokers.split(',');
   const answer = await answerNow(() => withAdmin((admin) => admin.describeGroups([group]), brokers));
@@ -212,14 +212,14 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
   expect(next.output()).toContain(`removed the database ${database} that a killed demo left`);
   expect(next.output()).toMatch(/removed \d+ topics that a killed demo left/);
   const others = left.filter((name) => !isGroup(name));
-  await until('what the killed demo left is gone', STEP_DEADLINE_MS, async () => {
+  await until('the remains of the killed demo are gone', STEP_DEADLINE_MS, async () => {
     const now = await whatIsLeft();
     return !others.some((name) => now.includes(name));
   });
   next.process.kill('SIGTERM');
   expect(await ending(next)).toBe(143);
 
-  // The session of the killed worker outlives all of that.
+  // The session of the killed worker ends last.
   await until('the member is gone', STEP_DEADLINE_MS, async () => (await hasMember(group)) === false);
   const last = runNode([demoFile], given);
   await said(last, /^ {2}migrate/m);
@@ -229,7 +229,7 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
   expect(await whatIsLeft()).toEqual([]);
 });
 
-test('an address where nothing answers is a sentence', async () => {
+test('an address without an answer is explained in a sentence', async () => {
   const kafka = runNode([demoFile], { ...given, KAFKA_BROKERS: '127.0.0.1:1' });
   expect(await ending(kafka)).toBe(1);
   expect(kafka.errors()).toMatch(
@@ -246,7 +246,7 @@ test('an address where nothing answers is a sentence', async () => {
   expect(await whatIsLeft()).toEqual([]);
 });
 
-/** The terminal of util-linux; that of BSD has other options. */
+/** The program script of util-linux. On BSD it has other options. */
 function findScript(): { readonly script: string } | Problem {
   const script = process.platform === 'linux' ? findOnPath('script', process.env) : undefined;
   return script === undefined ? { problem: 'there is no script of util-linux here' } : { script };
@@ -257,9 +257,10 @@ describe('in a terminal', () => {
   afterEach(() => terminal?.kill('SIGKILL'));
 
   testWhere(findScript())(
-    'it shows a bar, waits, can be looked into by its psql line, and ends with 0 on Ctrl-C',
+    'it shows a bar, waits, can be queried with its psql line, and ends with 0 on Ctrl-C',
     async ({ script }) => {
-      // Without exec, a shell that stays (dash does, bash does not) gets the Ctrl-C as well, and its end is what script reports.
+      // Without exec, a shell that stays (dash does, bash does not) also gets the Ctrl-C. Then script reports
+      // the end of the shell.
       const command = `exec '${process.execPath}' '${demoFile}'`;
       terminal = spawn(script, ['-qec', command, '/dev/null'], {
         env: { ...process.env, ...given, TMPDIR: temporary, TERM: 'xterm', SCHEMA_REGISTRY_URL: '' },

@@ -1,4 +1,4 @@
-/** Says why the container engine of this machine is of no use to tests, or nothing: see engines.ts. */
+/** Prints why tests cannot use the container engine of this machine, or nothing: see engines.ts. */
 import { engineWithImages } from './engines';
 
 engineWithImages().then(

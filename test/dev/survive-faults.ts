@@ -1,9 +1,9 @@
-/** What servers have to survive, whatever they run as. */
+/** Faults that servers must survive, as processes and as containers. */
 import type { Environment, Origin } from '../../dev/servers';
 import { freshTopic, ownServers } from '../support/servers';
 import { produceAndConsume, query } from './programs';
 
-/** Kills, suspends and restarts servers of its own, which have to be at the same address with the same data each time. */
+/** Kills, suspends and restarts its own servers. They must have the same address and data each time. */
 export async function expectToSurviveFaults(environment: Environment, origin: Origin): Promise<void> {
   const servers = await ownServers({ need: ['kafka', 'postgres'], environment });
   try {

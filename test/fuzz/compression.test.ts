@@ -25,7 +25,7 @@ const decode = (name: Name, bytes: Buffer, maxDecompressedBytes = LIMIT_BYTES) =
 const expectEqual = (actual: Buffer, expected: Buffer): void => expect(actual.equals(expected)).toBe(true);
 const base64 = (text: string): Buffer => Buffer.from(text, 'base64');
 
-/** 300 bytes without a pattern, over and over: what the reference frames below hold 70,000 bytes of. */
+/** 300 bytes without a pattern, repeated: the reference frames below hold 70,000 bytes of them. */
 function plain(length: number): Buffer {
   let state = 1;
   const segment = Buffer.from(
@@ -39,7 +39,7 @@ function plain(length: number): Buffer {
 
 const PLAIN = plain(70_000);
 
-/** Encoded by other people's code: kafka-clients 3.9.1, python-lz4 4.4, python-zstandard 0.25. */
+/** Encoded by other libraries: kafka-clients 3.9.1, python-lz4 4.4, python-zstandard 0.25. */
 const REFERENCE: { name: string; codec: Name; bytes: Buffer }[] = [
   {
     name: 'gzip of the Java producer',
@@ -244,7 +244,7 @@ function bomb(name: Name): Buffer {
   return name === 'lz4' ? lz4Bomb(16) : zstdBomb(512);
 }
 
-describe('what other encoders wrote', () => {
+describe('values of other encoders', () => {
   it.each(REFERENCE)('$name', async ({ codec: name, bytes }) => {
     expectEqual(await decode(name, bytes), PLAIN);
   });
@@ -260,7 +260,7 @@ describe('what other encoders wrote', () => {
     ).toEqual(PLAIN.subarray(0, 100));
   });
 
-  it('the reference frames hold the features they stand for', () => {
+  it('the reference frames have the features of their names', () => {
     expect(reference('lz4 with linked blocks').readUInt8(4)).toBe(0b01_0_1_1_1_0_0);
     expect(reference('lz4 of the Java producer').readUInt8(4)).toBe(0b01_1_0_0_0_0_0);
     expect(reference('snappy of the Java producer').toString('latin1', 1, 7)).toBe('SNAPPY');
@@ -285,28 +285,28 @@ describe('what other encoders wrote', () => {
   });
 });
 
-describe('what bytes say that they become', () => {
+describe('the size that encoded bytes declare', () => {
   const bytes = plain(10 * MIB);
   const memoryOf = ({ buffer }: Buffer) => buffer.byteLength;
 
   it.each(['gzip', 'zstd'] as const)(
-    '%s: is taken at once, and not in pieces, which would be held twice',
+    '%s: is allocated at once, because joining pieces would need twice the memory',
     async (name) => {
       const decoded = await decode(name, await codec(name).compress({ buffer: bytes }));
       expectEqual(decoded, bytes);
-      // What is put together of pieces has no byte to spare.
+      // A buffer that is joined of pieces has no spare byte.
       expect(memoryOf(decoded)).toBe(bytes.length + 1);
     },
   );
 
-  it('may be too little, as of several members: all is decoded', async () => {
+  it('may be too small, as with several members: everything is decoded', async () => {
     const members = Buffer.concat([zlib.gzipSync(bytes), zlib.gzipSync('last')]);
     expectEqual(await decode('gzip', members), Buffer.concat([bytes, Buffer.from('last')]));
     await expect(decode('gzip', members, bytes.length)).rejects.toThrow(DecompressionLimitError);
   });
 
-  it('may be too much: no memory is kept for it', async () => {
-    // What follows a member is passed over where it is none.
+  it('may be too large: no memory is kept for it', async () => {
+    // Bytes behind a member are skipped if they are no member.
     const saying = Buffer.from([0, 0xff, 0xff, 0xff, 0xff]);
     const decoded = await decode('gzip', Buffer.concat([zlib.gzipSync('all'), saying]));
     expect(String(decoded)).toBe('all');
@@ -314,7 +314,7 @@ describe('what bytes say that they become', () => {
   });
 });
 
-describe('what is encoded here is decoded again', () => {
+describe('our encoded values are decoded again', () => {
   it.each(NAMES)('%s', async (name) => {
     for (const size of [0, 1, 65_535, 65_536, 65_537, 10 * MIB]) {
       const bytes = plain(size);
@@ -323,7 +323,7 @@ describe('what is encoded here is decoded again', () => {
     }
   });
 
-  it.each(NAMES)('%s, whatever the bytes', async (name) => {
+  it.each(NAMES)('%s, for any bytes', async (name) => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 2000 }),
       fc.array(fc.constantFrom(0, 1, 2), { maxLength: 2000 }).map((values) => Uint8Array.from(values)),
@@ -362,7 +362,7 @@ describe('what is encoded here is decoded again', () => {
   });
 });
 
-describe.each(NAMES)('%s: bytes that are not right', (name) => {
+describe.each(NAMES)('%s: wrong bytes', (name) => {
   /** Starts from a good value, so that damage goes deeper than the first bytes. */
   const good = REFERENCE.find((row) => row.codec === name)!.bytes;
   const bounded = async (bytes: Buffer, limitBytes: number): Promise<void> => {
@@ -377,7 +377,7 @@ describe.each(NAMES)('%s: bytes that are not right', (name) => {
     await expect(decode(name, Buffer.alloc(0))).rejects.toThrow(DecompressionError);
   });
 
-  it('cut off anywhere is an error, unless it ends between two chunks', async () => {
+  it('a cut at any place is an error, unless it is between two chunks', async () => {
     for (let length = 0; length < good.length; length += length < 40 || length > good.length - 40 ? 1 : 17) {
       const decoded = await decode(name, good.subarray(0, length)).catch((error: unknown) => error);
       if (Buffer.isBuffer(decoded)) expect([name, decoded.length]).toEqual(['snappy', expect.any(Number)]);
@@ -418,7 +418,7 @@ describe.each(NAMES)('%s: bytes that are not right', (name) => {
     expect((await decode(name, bytes, 64 * MIB)).length).toBe(64 * MIB);
   });
 
-  it('just the limit is within it, one byte more is not', async () => {
+  it('the limit itself is accepted, one byte more is not', async () => {
     expect((await decode(name, good, PLAIN.length)).length).toBe(PLAIN.length);
     await expect(decode(name, good, PLAIN.length - 1)).rejects.toThrow(DecompressionLimitError);
   });
@@ -431,7 +431,7 @@ describe('lies about sizes', () => {
     );
   });
 
-  it('snappy: a length that so few bytes cannot become is refused before it is taken', async () => {
+  it('snappy: a length that is too large for its bytes is refused before the allocation', async () => {
     await expect(decode('snappy', Buffer.from([0x80, 0x80, 0x80, 0x04, 0, 1]))).rejects.toThrow(
       'longer than it can be',
     );
@@ -455,13 +455,13 @@ describe('lies about sizes', () => {
     await expect(decode('lz4', bytes)).rejects.toThrow(DecompressionLimitError);
   });
 
-  it('lz4: a content size that is not kept is an error', async () => {
+  it('lz4: a wrong content size is an error', async () => {
     const bytes = Buffer.from(reference('lz4 with linked'));
     bytes.writeBigUInt64LE(70_001n, 6);
     await expect(decode('lz4', bytes)).rejects.toThrow('not as long as its frame says');
   });
 
-  it('lz4: an independent block does not reach into the one before', async () => {
+  it('lz4: an independent block cannot refer to the block before', async () => {
     const bytes = Buffer.from(reference('lz4 with linked'));
     bytes.writeUInt8(bytes.readUInt8(4) | 0x20, 4);
     await expect(decode('lz4', bytes)).rejects.toThrow('too far back');
@@ -472,7 +472,7 @@ describe('lies about sizes', () => {
     await expect(decode('zstd', frame)).rejects.toThrow(DecompressionLimitError);
   });
 
-  it('zstd: a window of 2 TiB does not take 2 TiB', async () => {
+  it('zstd: a window of 2 TiB does not allocate 2 TiB', async () => {
     const error = await decode('zstd', zstdBomb(1, 0xf8)).catch((thrown: unknown) => thrown);
     if (!Buffer.isBuffer(error)) expect(error).toBeInstanceOf(DecompressionError);
   });

@@ -55,7 +55,7 @@ function toEnvelope({ key, value, headers }: FeedRecord, offset: number): Envelo
   };
 }
 
-/** Decides a feed as if it came from one partition a topic. */
+/** Decides a feed as if each topic had one partition. */
 async function decideFeed(records: readonly FeedRecord[]) {
   const reference = readReference();
   const known = nothingKnown();
@@ -90,16 +90,16 @@ function describeAnswer({ decision, faults }: Answer): string {
 }
 
 describe('the feed', () => {
-  it('is the same for the same seed, and another for another seed', () => {
+  it('is the same for the same seed, and differs for another seed', () => {
     expect(feedOf(3_000)).toEqual(feedOf(3_000));
     expect(feedOf(100, 2)).not.toEqual(feedOf(100, 1));
   });
 
-  it('has exactly as many records as wanted', () => {
+  it('has exactly the wanted number of records', () => {
     expect([0, 1, 777].map((events) => feedOf(events).length)).toEqual([0, 1, 777]);
   });
 
-  it('goes to the topics of the Kafka connections of reference.yaml, five of them, two on one topic', () => {
+  it('goes to the topics of the five Kafka connections of reference.yaml, two on one topic', () => {
     const { connections, topics } = readReference();
     const senders = [...connections.values()].filter(({ transport }) => transport === 'kafka');
     expect(senders).toHaveLength(5);
@@ -107,7 +107,7 @@ describe('the feed', () => {
     expect(new Set(feedOf(2_000).map(({ topic }) => topic))).toEqual(new Set(topics.keys()));
   });
 
-  it('tells of the last hours and not of the future', () => {
+  it('has times of the last hours, and none of the future', () => {
     const times = feedOf(5_000)
       .flatMap(
         ({ value }) => /"occurred_at":"(\d{4}-[^"]*(?:Z|[+-]\d\d:\d\d))"/.exec(String(value))?.[1] ?? [],
@@ -126,14 +126,14 @@ describe('the feed', () => {
     expect(sorted[0]).toBeGreaterThan(20 * (sorted[sorted.length >> 1] ?? 0));
   });
 
-  it('is made on the fly', () => {
+  it('is generated record by record', () => {
     const feed = makeFeed({ seed: 1, events: 1e9, now: NOW })[Symbol.iterator]();
     expect(feed.next().value).toMatchObject({ topic: expect.stringMatching(/^promo\.demo\./) });
   });
 });
 
-describe('what the feed causes', () => {
-  it.each([1, 2, 3])('every verdict and reason but panic, with seed %i', async (seed) => {
+describe('the feed causes', () => {
+  it.each([1, 2, 3])('every verdict and reason except panic, with seed %i', async (seed) => {
     const { answers } = await decideFeed(feedOf(2_000, seed));
     expect(expected.reasons).toEqual(REASONS.map(({ name }) => name).filter((name) => name !== 'panic'));
     const wanted = [
@@ -151,7 +151,7 @@ describe('what the feed causes', () => {
     expect(answers.filter((answer) => answer === 'accepted').length).toBeGreaterThan(0.8 * answers.length);
   });
 
-  it('every anomaly of a round, and rounds that were refunded', async () => {
+  it('every anomaly of a round, and refunded rounds', async () => {
     const { rounds } = await decideFeed(feedOf(2_000));
     expect(rounds.some((round) => round.secondSettled)).toBe(true);
     expect(rounds.some((round) => round.playerMismatch)).toBe(true);

@@ -1,6 +1,6 @@
 /**
  * The fast way from bytes to fields (src/domain/event/fast-scan.ts) beside the parser and the contract. The
- * fast way may accept fewer events. It accepts no other event, and reads no field otherwise.
+ * fast way may accept fewer events. It accepts no other event, and reads each field as the parser does.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,8 +39,8 @@ const CONNECTIONS: readonly (Connection | undefined)[] = [
 const connection = fc.constantFrom(...CONNECTIONS);
 
 /**
- * The bytes as a record has them: a part of a larger buffer, in which more of the same follows, so that whoever reads beyond their end
- * finds what would complete them.
+ * The bytes as a record has them: a part of a larger buffer. More events follow, so that a read beyond the
+ * end finds valid bytes.
  */
 function asRecord(bytes: Buffer) {
   const before = Buffer.from('{"event_id":"');
@@ -48,17 +48,17 @@ function asRecord(bytes: Buffer) {
   return { bytes: all, from: before.length, to: before.length + bytes.length };
 }
 
-/** Whether the fast way takes the event. What it takes, and what it leaves, has to be judged as the parser and the contract judge it. */
+/** Whether the fast way accepts the event. The result must always equal the one of parser and contract. */
 function expectAgreement(bytes: Buffer, by: Connection | undefined): boolean {
   const record = asRecord(bytes);
   judgeBothWays(bytes, by, { type: 'json', ...record });
   return scan(record.bytes, null, record.from, record.to) !== undefined;
 }
 
-describe('an event is judged the same by the fast way and by the parser with the contract [F1] [V3] [V4] [D1]', () => {
+describe('the fast way and the parser with the contract judge an event in the same way [F1] [V3] [V4] [D1]', () => {
   it.each([
     [
-      'with values changed, left out, doubled, added, in any order and with any blanks',
+      'with values changed, removed, doubled or added, in any order and with any blanks',
       mutatedEvent,
       RUNS,
       0.2,
@@ -71,9 +71,9 @@ describe('an event is judged the same by the fast way and by the parser with the
       RUNS,
       0.1,
     ],
-    ['changed and then damaged on its way', damaged(mutatedEvent, 2), RUNS, 0.01],
+    ['changed, and then damaged in transit', damaged(mutatedEvent, 2), RUNS, 0.01],
     ['damaged in one place', damaged(validEvent, 1), RUNS, 0.05],
-    ['that is any bytes', fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)), RUNS / 10, 0],
+    ['of any bytes', fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)), RUNS / 10, 0],
   ])('%s', (_, bytes, numRuns, leastShare) => {
     let runs = 0;
     let taken = 0;
@@ -84,12 +84,12 @@ describe('an event is judged the same by the fast way and by the parser with the
       }),
       { numRuns },
     );
-    // A way that never accepts would agree as well.
+    // A fast way that never accepts would agree as well.
     expect(taken / runs).toBeGreaterThanOrEqual(leastShare);
   });
 
   it.each(['bet', 'deposit', 'login'])(
-    'a %s with each byte left out, doubled, or replaced by one that means something',
+    'a %s with each byte removed, doubled, or replaced by a byte of JSON',
     (one) => {
       const bytes = bytesOf(anEvent(one, { event_id: 'e', occurred_at: '2026-11-21T12:00:00.25Z' }));
       for (let at = 0; at <= bytes.length; at++) {
@@ -105,12 +105,12 @@ describe('an event is judged the same by the fast way and by the parser with the
 });
 
 describe('a text without an end', () => {
-  it("is not looked for in the events that follow it, whose number is its producer's choice", () => {
+  it('is not searched in the events behind it, whose number its producer chooses', () => {
     const begun = Buffer.from('{"event_id":"');
     const megabytes = Buffer.concat([begun, Buffer.alloc(4 * 1024 * 1024, 'x')]);
     const began = performance.now();
     for (let event = 0; event < 5_000; event++) scan(megabytes, null, 0, begun.length + 10);
-    // Milliseconds; read to the end, they would be 20 GB.
+    // Milliseconds: to read to the end would be 20 GB.
     expect(performance.now() - began).toBeLessThan(2_000);
   });
 });
@@ -118,7 +118,7 @@ describe('a text without an end', () => {
 describe('the fast way takes', () => {
   const takes = (event: unknown) => scan(bytesOf(event), null) !== undefined;
 
-  it('every valid example of schemas/examples that is plain', () => {
+  it('every plain valid example of schemas/examples', () => {
     const folder = join(__dirname, '../../schemas/examples/valid');
     const examples = readdirSync(folder).map((file) => {
       const event: unknown = JSON.parse(readFileSync(join(folder, file), 'utf8'));
@@ -129,7 +129,7 @@ describe('the fast way takes', () => {
   });
 });
 
-/** Of the valid examples: 18 decimals, fields that the contract does not list, letters that are not ASCII, second 60, another zone. */
+/** Valid examples with 18 decimals, unknown fields, letters outside ASCII, second 60 or another zone. */
 const NOT_PLAIN = [
   'bet-largest-amount.json',
   'bet-unknown-fields.json',
@@ -139,8 +139,8 @@ const NOT_PLAIN = [
   'login-with-zone.json',
 ];
 
-describe('texts that come again', () => {
-  /** Texts of one length that end alike, so that they have one place in the cache; what differs stands in front. */
+describe('repeated texts', () => {
+  /** Texts of equal length and end, so that they have one place in the cache. Their beginnings differ. */
   const alike = (length: number) =>
     fc
       .string({ unit: fc.constantFrom('a', 'b'), minLength: length - 2, maxLength: length - 2 })
@@ -150,7 +150,7 @@ describe('texts that come again', () => {
     fc.constantFrom('xy', 'bet', 'win', 'EUR', 'eur', 'main', 'g1', 'x', 'y', ''),
   );
 
-  it('are not confused with others that have their place in the cache, whichever field they stand in', () => {
+  it('are not confused with texts of any field at the same place of the cache', () => {
     const sent = fc.record({
       player_ref: often,
       brand: often,
@@ -170,14 +170,14 @@ describe('texts that come again', () => {
     );
   });
 
-  it('are found as they are, after a thousand others were read', () => {
+  it('are unchanged after a thousand other texts', () => {
     const players = Array.from({ length: 1_000 }, (_, n) => `p-${n}`);
     for (let round = 0; round < 2; round++)
       for (const player of players)
         expect(scan(bytesOf(anEvent('login', { player_ref: player })), null)?.fields.playerRef).toBe(player);
   });
 
-  it('stay what they are when their bytes are used again', () => {
+  it('stay the same when their bytes are reused', () => {
     const bytes = bytesOf(anEvent('bet', { player_ref: 'p-again', event_id: 'e-again' }));
     const scanned = scan(bytes, 'only');
     bytes.fill('x');

@@ -1,6 +1,6 @@
 /**
- * Events that somebody made to do harm: each has a verdict, and none costs more than time in proportion to its length. What is a valid event
- * and what is not is tested elsewhere (scan.test.ts); here a payload may be anything at all.
+ * Events that are made to do harm: each has a verdict, and costs time in proportion to its length. Payloads
+ * are arbitrary here. test/fuzz/fast-scan.test.ts tests valid and invalid events.
  */
 import fc from 'fast-check';
 import { judgeBothWays } from '../support/both-ways';
@@ -18,12 +18,12 @@ const VERDICT = /^(accepted|(rejected|skipped)\/[a-z_]+)$/;
 it.each([
   ['any bytes', hostileBytes, RUNS],
   [
-    'any JSON, with names that mean something, nested and doubled',
+    'any JSON, with names of fields, nested and doubled',
     hostileJson.map((text) => Buffer.from(text)),
     RUNS / 5,
   ],
   [
-    'an event with any JSON beside and in its fields',
+    'an event with any JSON in and between its fields',
     fc
       .tuple(fc.constantFrom(...Object.keys(anEvent('bet'))), hostileJson, hostileJson)
       .map(([field, value, more]) => {
@@ -43,22 +43,22 @@ it.each([
   );
 });
 
-describe('what is repeated costs time in proportion to how often', () => {
+describe('repetitions cost time in proportion to their number', () => {
   const SMALL = 32 * 1024;
   const LARGE = 8 * SMALL;
   /** Shorter times are noise. */
   const SHORTEST_MS = 8;
-  /** Eight times the bytes: 64 times the time is what grows with the square. */
+  /** Eight times the bytes: quadratic time grows to 64 times. */
   const MOST = 32;
   const EVENT = bytesOf(anEvent('bet')).toString().slice(1);
 
-  /** Where it stands. */
+  /** The place of the repetition. */
   const PLACES: readonly (readonly [string, (text: string, times: number) => string])[] = [
     ['by itself', (text, times) => text.repeat(times)],
     ['in front of an event', (text, times) => `{${text.repeat(times)}${EVENT}`],
     ['in a text that is read', (text, times) => `{"event_id":"${text.repeat(times)}",${EVENT}`],
     ['in a value that is not read', (text, times) => `{"more":${text.repeat(times)},${EVENT}`],
-    ['as keys, each another', (text, times) => `{${keys(text, times).join(',')},${EVENT}`],
+    ['as keys, each a different one', (text, times) => `{${keys(text, times).join(',')},${EVENT}`],
   ];
   const keys = (text: string, times: number) =>
     Array.from({ length: times / 8 }, (_, n) => `"${n}${text.replaceAll('"', '')}":1`);
@@ -76,7 +76,7 @@ describe('what is repeated costs time in proportion to how often', () => {
     );
   });
 
-  // What the units above are not made of: each opens what it does not close, or closes it at the end.
+  // Units that are not in the list above: each stays open, or closes at the end.
   it.each<[string, (size: number) => string]>([
     ['arrays in arrays', (size) => `{"more":${'['.repeat(size / 2)}${']'.repeat(size / 2)},${EVENT}`],
     ['objects in objects', (size) => `{"more":${'{"a":'.repeat(size / 6)}1${'}'.repeat(size / 6)},${EVENT}`],
@@ -90,7 +90,7 @@ describe('what is repeated costs time in proportion to how often', () => {
     expect(cost(text(LARGE))).toBeLessThan(MOST * Math.max(cost(text(SMALL)), SHORTEST_MS));
   });
 
-  /** Keys that an engine may take for places in an array, far apart. */
+  /** Keys that an engine may treat as distant indices of an array. */
   const sparse = (count: number) =>
     Array.from({ length: count }, (_, n) => `"${(n * 65_536) % 4_294_967_291}":1`).join(',');
 });

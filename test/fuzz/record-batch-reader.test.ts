@@ -1,11 +1,11 @@
-/** Record batches that are damaged, or made to be hostile: nothing throws, nothing hangs. Those that are read: test/unit. */
+/** Damaged or hostile record batches: nothing throws, nothing hangs. Readable batches: test/unit. */
 import fc from 'fast-check';
 import { encodeBatch, encodeRecords, plainRecord, readFetch } from '../support/record-batch';
 
 const text = (value: string) => Buffer.from(value);
 
 describe('a batch that cannot be read', () => {
-  it('is any damaged one: nothing throws, nothing hangs', async () => {
+  it('is any damaged batch: nothing throws, nothing hangs', async () => {
     const valid = encodeRecords([
       { key: text('key'), value: text('value'), headers: [['h', text('v')]] },
       { value: text('b') },
@@ -16,7 +16,7 @@ describe('a batch that cannot be read', () => {
         body[position] = byte;
         const { records, lastOffset } = await readFetch(encodeBatch({ count: 2, lastOffsetDelta: 1, body }));
         expect(lastOffset).toBe(1);
-        // What is made when it is asked for is there, whatever was damaged.
+        // Lazy values of a damaged batch can be read too.
         expect(() => records.map(plainRecord)).not.toThrow();
       }),
       { numRuns: 500 },
@@ -29,7 +29,7 @@ describe('a batch that cannot be read', () => {
     );
   });
 
-  it('is not one of very many tiny records, or of very many headers', async () => {
+  it('is not a batch of very many tiny records, or of very many headers', async () => {
     const many = await readFetch(encodeBatch({ records: Array.from({ length: 300_000 }, () => ({})) }));
     expect(many.records).toHaveLength(300_000);
     const headers = Array.from({ length: 1_000 }, (_, index): [string, Buffer] => [`h${index}`, text('v')]);

@@ -26,7 +26,10 @@ import { anyCharacter } from '../support/texts';
 const SCHEMAS = join(__dirname, '../../schemas');
 const schemaText = readFileSync(join(SCHEMAS, 'reference.schema.json'), 'utf8');
 const exampleText = readFileSync(join(SCHEMAS, 'examples/reference.yaml'), 'utf8');
-/** Union types and required keys of other subschemas are no mistakes; the rest of strict mode finds mistakes in the schema. */
+/**
+ * Union types and required keys of other subschemas are allowed. The rest of strict mode finds mistakes in
+ * the schema.
+ */
 const conformsToSchema = new Ajv2020({
   strict: true,
   strictTypes: false,
@@ -44,7 +47,7 @@ const accepted = (text: string): { document: ReferenceDocument; warnings: readon
   return result;
 };
 
-/** Where the mark stands is where a fault has to point at. */
+/** A fault must point at the place of the mark. */
 const MARK = '¦';
 function marked(text: string): { text: string; line: number; column: number } {
   const before = text.slice(0, text.indexOf(MARK)).split('\n');
@@ -60,7 +63,7 @@ const withCatalogue = (catalogue: string): string =>
 const withOperator = (operator: string): string => `operators:\n  - ${operator}\n`;
 
 describe('the example', () => {
-  test('is accepted by parser and schema, without a warning', () => {
+  test('is accepted by parser and schema without a warning', () => {
     expect(conformsToSchema(parse(exampleText))).toBe(true);
     const { document, warnings } = accepted(exampleText);
     expect(warnings).toEqual([]);
@@ -93,7 +96,7 @@ describe('the example', () => {
 describe('the schema', () => {
   const { $defs } = JSON.parse(schemaText);
 
-  test('names the currencies, amounts and topics that the parser takes', () => {
+  test('accepts the currencies, amounts and topics of the parser', () => {
     expect($defs.currency.anyOf[0].enum).toEqual(CURRENCIES.map((currency) => currency.code));
     expect($defs.brand.properties.min_bet.additionalProperties.pattern).toBe(AMOUNT_PATTERN);
     expect($defs.connection.properties.topic.pattern).toBe(TOPIC_PATTERN);
@@ -115,11 +118,11 @@ describe('the schema', () => {
   });
 });
 
-/** Whether the schema can see a fault: what depends on another part of the file, on bytes or on a currency, it cannot. */
+/** Whether the schema can find a fault. It knows no other part of the file, no bytes and no currencies. */
 type Sight = 'structural' | 'semantic';
 type FaultCase = [name: string, text: string, path: string, message: RegExp, remedy: RegExp, sight: Sight];
 
-// biome-ignore format: one case a line
+// biome-ignore format: one case per line
 const FAULTS: FaultCase[] = [
   ['a list at the top', '¦- a\n', '', /found a list/, /key: value/, 'structural'],
   ['a text at the top', '¦acme\n', '', /found the text "acme"/, /key: value/, 'structural'],
@@ -131,7 +134,7 @@ const FAULTS: FaultCase[] = [
   ['an operator that is null', 'operators:\n  -¦\n', 'operators[0]', /Expected keys with values/, /key: value/, 'structural'],
   ['an operator without id', withOperator('¦active: true'), 'operators[0]', /"id" is missing/, /operator an id/, 'structural'],
   ['an unknown key of an operator', withOperator('{ id: a, ¦catalog: [] }'), 'operators[0].catalog', /is unknown here/, /Did you mean "catalogue"/, 'structural'],
-  ['a key nobody would guess', withOperator('{ id: a, ¦"x y": [] }'), 'operators[0]["x y"]', /is unknown here/, /keys here are id, active/, 'structural'],
+  ['a key without a similar one', withOperator('{ id: a, ¦"x y": [] }'), 'operators[0]["x y"]', /is unknown here/, /keys here are id, active/, 'structural'],
   ['an empty id', withOperator('{ id: ¦"" }'), 'operators[0].id', /is empty/, /Write the id/, 'structural'],
   ['a number as id', withOperator('{ id: ¦007 }'), 'operators[0].id', /the number 007/, /quotes: "007"/, 'structural'],
   ['a flag as id', withOperator('{ id: ¦true }'), 'operators[0].id', /the boolean true/, /quotes: "true"/, 'structural'],
@@ -211,7 +214,7 @@ describe('a fault', () => {
     expect(conformsToSchema(parse(text))).toBe(sight === 'semantic');
   });
 
-  test('of a key that is given twice points at the second', () => {
+  test('of a repeated key points at the second', () => {
     const { text, line, column } = marked('operators:\n  - id: a\n    active: true\n    ¦id: b\n');
     expect(faultsOf(text)).toEqual([
       {
@@ -226,7 +229,7 @@ describe('a fault', () => {
     expect(faultsOf(withBrand('{ id: a, min_bet: { EUR: "1", EUR: "1" } }'))).toHaveLength(1);
   });
 
-  test('does not hide the others, which come in the order of the text', () => {
+  test('does not hide other faults, which are in the order of the text', () => {
     const faults = faultsOf(`operators:
   - active: maybe
     connections:
@@ -258,13 +261,13 @@ extra: 1
     ]);
   });
 
-  test('of a brand list leaves it open which brands there are', () => {
+  test('of a brand list leaves the list of brands open', () => {
     const text =
       'operators:\n  - id: a\n    connections: [{ id: c, transport: webhook, brand: main }]\n    brands: [{ id: 1 }]\n';
     expect(faultsOf(text).map((fault) => fault.path)).toEqual(['operators[0].brands[0].id']);
   });
 
-  test('shows invisible characters as escapes and shortens what is long', () => {
+  test('shows invisible characters as escapes and shortens long texts', () => {
     expect(
       faultsOf(withConnection('{ id: c, transport: webhook, brand: "a\\u202e\\n" }'))[0]?.message,
     ).toContain('"a\\u{202e}\\n"');
@@ -273,7 +276,7 @@ extra: 1
     expect(fault?.path.length).toBeLessThan(200);
   });
 
-  test('is counted in lines and columns as editors do', () => {
+  test('has lines and columns as in editors', () => {
     const at = (text: string) => faultsOf(text).map(({ line, column }) => [line, column]);
     expect(at('\uFEFFoperators: 1\n')).toEqual([[1, 12]]);
     expect(at('# 😀\r\noperators:\r\n  - { id: "😀", x: 1 }\r\n')).toEqual([[3, 17]]);
@@ -283,7 +286,7 @@ extra: 1
 
 describe('a text that is not YAML', () => {
   type SyntaxCase = [name: string, text: string, message: RegExp, remedy: RegExp];
-  // biome-ignore format: one case a line
+  // biome-ignore format: one case per line
   const CASES: SyntaxCase[] = [
     ['nothing', '¦', /reference\.yaml holds no data/, /operators: \[\]/],
     ['comments only', '¦# none\n', /holds no data/, /operators/],
@@ -313,7 +316,7 @@ describe('a text that is not YAML', () => {
     ]);
   });
 
-  test('has all its errors reported, and nothing that is guessed from the rest', () => {
+  test('has all its errors reported, and no guesses from the rest', () => {
     const faults = faultsOf('operators:\n  - id: "a\\q"\n    x: "\\q"\n');
     expect(faults.map(({ line, column }) => [line, column])).toEqual([
       [2, 11],
@@ -325,7 +328,7 @@ describe('a text that is not YAML', () => {
     expect(faultsOf(`# ${' '.repeat(MAX_LENGTH)}`)[0]?.message).toMatch(/the limit is/);
   });
 
-  test('is told from a document that is nested too deeply', () => {
+  test('differs from a document that is nested too deeply', () => {
     const depth = 30;
     const faults = faultsOf(`operators: ${'['.repeat(depth)}${']'.repeat(depth)}`);
     expect(faults.map((fault) => fault.message)).toContain('The data is nested too deeply.');
@@ -333,7 +336,7 @@ describe('a text that is not YAML', () => {
 });
 
 describe('an alias', () => {
-  test('stands for the value of its anchor', () => {
+  test('has the value of its anchor', () => {
     const { document } = accepted(
       withBrand(
         '{ id: &name a, games: { deny: &games [g1, g2] } }\n      - { id: b, games: { deny: *games, allow: [*name] } }',
@@ -345,7 +348,7 @@ describe('an alias', () => {
     ]);
   });
 
-  test('means the last anchor before it', () => {
+  test('refers to the last anchor before it', () => {
     const { document } = accepted(withCatalogue('[{ id: &x a }, { id: &x b }, { id: c, active: true }]'));
     expect(document.operators[0]?.catalogue).toHaveLength(3);
     const { document: other } = accepted(withBrand('{ id: &x a, games: { deny: [*x, &x b, *x] } }'));
@@ -354,7 +357,7 @@ describe('an alias', () => {
 
   test.each([
     ['without anchor', 'operators: ¦*nobody\n', 'operators', /no anchor/],
-    ['inside of what it names', 'operators: &all [¦*all]\n', 'operators[0]', /inside/],
+    ['inside its own anchor', 'operators: &all [¦*all]\n', 'operators[0]', /inside/],
   ])('%s is a fault', (_name, annotated, path, message) => {
     const { text, line, column } = marked(annotated);
     expect(faultsOf(text)).toEqual([
@@ -362,7 +365,7 @@ describe('an alias', () => {
     ]);
   });
 
-  test.each([2, 4, 8])('cannot make a bomb of %d levels', (levels) => {
+  test.each([2, 4, 8])('cannot build a bomb of %d levels', (levels) => {
     const width = Math.ceil((2 * MAX_ALIASED) ** (1 / levels));
     const lines = Array.from({ length: levels }, (_, level) => {
       const items = Array.from({ length: width }, () => (level === 0 ? 'g' : `*a${level - 1}`)).join(', ');
@@ -374,7 +377,7 @@ describe('an alias', () => {
     expect(Date.now() - started).toBeLessThan(10_000);
   });
 
-  test('of a bomb in the right places is refused as well', () => {
+  test('of a bomb at valid places is refused as well', () => {
     const many = (name: string) => `[${Array.from({ length: 300 }, () => `*${name}`).join(', ')}]`;
     const text = `operators:
   - &operator
@@ -390,7 +393,7 @@ describe('an alias', () => {
 
 describe('a warning [C8] [C10]', () => {
   type WarningCase = [name: string, text: string, path: string, message: RegExp];
-  // biome-ignore format: one case a line
+  // biome-ignore format: one case per line
   const CASES: WarningCase[] = [
     ['a topic of two connections', withConnection( '{ id: c, transport: kafka, topic: t, brands: several }\n      - { id: d, transport: kafka, topic: ¦t, brand: main }', ), 'operators[0].connections[1].topic', /^The topic t is shared by the connections c, d: .*connection-id/],
     ['a topic of two operators', 'operators:\n  - { id: a, connections: [{ id: c, transport: kafka, topic: t, brands: several }, { id: d, transport: kafka, topic: t, brands: several }] }\n  - { id: b, connections: [{ id: e, transport: kafka, topic: ¦t, brands: several }] }\n', 'operators[1].connections[0].topic', /^DANGER: .*c, d, e.*a and b are different operators.*the sender sets the header/],
@@ -398,7 +401,7 @@ describe('a warning [C8] [C10]', () => {
     ['a game that is denied and allowed', withBrand('{ id: a, games: { allow: [f, ¦g], deny: [g] } }'), 'operators[0].brands[0].games.allow[1]', /"g" is also denied/],
     ['an operator without connections', withOperator('¦{ id: a }'), 'operators[0]', /no connections/],
     ['a minimum of zero', withBrand('{ id: a, min_bet: { EUR: ¦"0.00" } }'), 'operators[0].brands[0].min_bet.EUR', /zero/],
-    ['a feed that is named as the operator', withConnection('{ id: c, transport: webhook, brands: several, feed: ¦acme }'), 'operators[0].connections[0].feed', /"acme\/acme"/],
+    ['a feed with the name of the operator', withConnection('{ id: c, transport: webhook, brands: several, feed: ¦acme }'), 'operators[0].connections[0].feed', /"acme\/acme"/],
   ];
 
   test.each(CASES)('%s', (_name, annotated, path, message) => {
@@ -410,7 +413,7 @@ describe('a warning [C8] [C10]', () => {
     expect(conformsToSchema(parse(text))).toBe(true);
   });
 
-  test('is not given for what is merely left out', () => {
+  test('is not given for missing keys', () => {
     expect(accepted('operators: []').warnings).toEqual([]);
     expect(accepted(withBrand('{ id: a, games: {}, min_bet: {} }')).warnings).toEqual([]);
   });
@@ -498,7 +501,7 @@ const anyDocument: fc.Arbitrary<ReferenceDocument> = fc
   }));
 
 describe('any document', () => {
-  test('printed as YAML or as JSON is read back as it was, and conforms to the schema', () => {
+  test('printed as YAML or as JSON is read back unchanged, and conforms to the schema', () => {
     fc.assert(
       fc.property(anyDocument, fc.constantFrom(undefined, 0, 1, 2, '\t'), (document, indent) => {
         const file = toDocumentJson(document);
@@ -513,7 +516,7 @@ describe('any document', () => {
     );
   });
 
-  test('comes back from the store as it was', () => {
+  test('comes back from the store unchanged', () => {
     fc.assert(
       fc.property(anyDocument, (document) => {
         expect(fromDocumentJson(JSON.parse(JSON.stringify(toDocumentJson(document))))).toEqual(document);
@@ -521,7 +524,7 @@ describe('any document', () => {
     );
   });
 
-  test('differs in nothing from itself, and in everything from nothing', () => {
+  test('has no difference from itself, and is all difference from an empty document', () => {
     const nothing: ReferenceDocument = { operators: [] };
     fc.assert(
       fc.property(anyDocument, (document) => {
@@ -542,7 +545,7 @@ describe('any document', () => {
     );
   });
 
-  test('that the schema refuses after a change is refused by the parser too', () => {
+  test('that the schema refuses after a change is also refused by the parser', () => {
     const garbage = fc.constantFrom<unknown>(null, 1, 'x', '', true, [], {}, [null], ['x'], { id: 'x' });
     fc.assert(
       fc.property(
@@ -569,7 +572,7 @@ describe('any document', () => {
           else Reflect.set(place.holder, place.key, value);
           const faults = faultsOf(JSON.stringify(file));
           if (!conformsToSchema(file)) expect(faults).not.toEqual([]);
-          // What only the parser sees: relations between parts, and currencies.
+          // Only the parser checks relations between parts, and currencies.
           else
             for (const fault of faults)
               expect(fault.message).toMatch(/already used on|lists no brand|no currency|decimals/);
@@ -581,7 +584,7 @@ describe('any document', () => {
 });
 
 describe('any text', () => {
-  // biome-ignore format: a line each would say nothing more
+  // biome-ignore format: separate lines would not help
   const fragments = [
     'operators', 'id', 'brands', 'connections', 'min_bet', 'acme', ': ', ':', '\n', '\n  ', '\n    ',
     '- ', '-', '[', ']', '{', '}', ', ', '&a ', '*a', '"', "'", '!!str ', '!x ', '|', '>', '#',
@@ -596,12 +599,12 @@ describe('any text', () => {
       fc.array(fc.constantFrom(...fragments), { maxLength: 60 }).map((parts) => parts.join('')),
     ],
     [
-      'that was a valid file before something was put in',
+      'of a valid file with an insertion',
       fc
         .tuple(fc.nat(exampleText.length), fc.nat(12), fc.constantFrom(...fragments))
         .map(([at, gone, piece]) => exampleText.slice(0, at) + piece + exampleText.slice(at + gone)),
     ],
-  ])('%s has an answer with places inside of it', (_name, texts) => {
+  ])('%s has an answer with places inside the text', (_name, texts) => {
     fc.assert(
       fc.property(texts, (text) => {
         const result = parseReference(text, 'f');
@@ -644,34 +647,34 @@ describe('any text', () => {
     'a: 1\n',
     '<<: *a\n',
     '\u0001',
-  ])('of nothing but %j ends quickly', (piece) => {
+  ])('of only %j ends quickly', (piece) => {
     const started = Date.now();
     expect('faults' in parseReference(piece.repeat(10_000), 'f')).toBe(true);
     expect(Date.now() - started).toBeLessThan(10_000);
   });
 });
 
-describe('what the store holds', () => {
+describe('a stored document', () => {
   test.each<[string, unknown]>([
     ['nothing', null],
     ['a text', '{"operators": []}'],
     ['an unknown key', { operators: [], version: 2 }],
     ['a number as amount', { operators: [{ id: 'a', brands: [{ id: 'b', min_bet: { EUR: 1 } }] }] }],
     [
-      'the structure of a document instead of that of a file',
+      'the structure of a document instead of a file',
       { operators: [{ id: 'a', brands: [{ id: 'b', minBet: {} }] }] },
     ],
-  ])('%s is not taken for a document', (_name, json) => {
+  ])('with %s is refused', (_name, json) => {
     expect(() => fromDocumentJson(json)).toThrow(RangeError);
   });
 
-  test('is told with its first fault and the number of the others', () => {
+  test('is reported with its first fault and the number of the others', () => {
     expect(() => fromDocumentJson({ operators: [{ id: 1, active: 2 }, {}] })).toThrow(
       /not valid: operators\[0\]\.id: Expected a text, found the number 1\. \(and 2 more faults\)/,
     );
   });
 
-  test('may not be nested without end', () => {
+  test('must not be nested without end', () => {
     let json: unknown = [];
     for (let i = 0; i < 100_000; i++) json = [json];
     expect(() => fromDocumentJson(json)).toThrow(RangeError);
@@ -750,7 +753,7 @@ describe('changes', () => {
     expect(describeChanges(before, reversed)).toEqual([]);
   });
 
-  test('that remove an operator or a connection are told from the others', () => {
+  test('that remove an operator or a connection are marked', () => {
     const after: ReferenceDocument = {
       operators: before.operators.slice(0, 1).map((operator) => ({
         ...operator,
@@ -779,7 +782,7 @@ describe('changes', () => {
     expect(removals(describeChanges(before, moved)).map((change) => change.id)).toEqual(['acme/acme-hook']);
   });
 
-  test('of an empty list of allowed games are told from those of none', () => {
+  test('of an empty list of allowed games differ from those without a list', () => {
     const after = edited((text) => text.replace('allow: [g1, g2]', 'allow: []'));
     const none = edited((text) => text.replace('allow: [g1, g2]', ''));
     expect(describeChanges(none, after)[0]?.details).toEqual(['games.allow: not given -> []']);

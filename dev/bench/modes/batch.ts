@@ -44,7 +44,7 @@ export const batch: Mode = {
           figure(median(list.map(({ decidedAtOnce }) => decidedAtOnce))),
           figure(median(list.map(({ run }) => run.peakRssMib))),
         ]),
-        notes: ['Medians. A batch takes what has come, so it may hold less than it could.'],
+        notes: ['Medians. A batch has the records that have arrived, so it may be smaller than its limit.'],
       },
       goals: [],
       runs: entries.map(({ size, run }) => ({ batch_events: size, ...recordOf('worker', run) })),

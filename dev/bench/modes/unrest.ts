@@ -133,7 +133,7 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
       columns: ['', 'count'],
       rows: [
         ['events sent and acknowledged', figure(published)],
-        ['records in Kafka, with what the producer sent again', figure(inKafka)],
+        ['records in Kafka, with resends of the producer', figure(inKafka)],
         ['events with a verdict', figure(events)],
         ['verdicts', figure(verdicts)],
         ['resends', figure(resends)],
@@ -158,7 +158,7 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
       },
       {
         id: 'I9',
-        goal: `decisions go on within ${STANDSTILL_GOAL_S} s, counted from Kafka's being back where it was away`,
+        goal: `decisions continue within ${STANDSTILL_GOAL_S} s, counted from Kafka's being back where it was away`,
         measured: `${figure(standstillMs / 1000, 1)} s at most`,
         met: standstillMs <= STANDSTILL_GOAL_S * 1000,
       },
@@ -178,7 +178,7 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
       ...recordsOf(samples),
     ],
     chart: memoryChart('Resident memory while workers come and go and Kafka is restarted', samples),
-    ...(isExact ? {} : { failure: 'what was sent and what was decided differ' }),
+    ...(isExact ? {} : { failure: 'sent and decided events differ' }),
   };
 }
 

@@ -1,4 +1,4 @@
-{{/* Names are cut at 52 characters: the longest of ours but two adds 11, and names of Services and pods have at most 63. */}}
+{{/* Names are cut at 52 characters. Almost all suffixes have at most 11, and names of Services and pods have at most 63. */}}
 {{- define "promo-intake.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -10,14 +10,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What pods are selected by. Takes (dict "root" $ "component" "worker"). It can never change, so nothing is added to it. */}}
+{{/* The selector of pods. Takes (dict "root" $ "component" "worker"). It can never change, so nothing is added to it. */}}
 {{- define "promo-intake.selector" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* Takes the same, with "more" for those that go before commonLabels. A key that ours has, too, stays ours. */}}
+{{/* Takes the same, with "more" for labels before commonLabels. Keys of the chart take precedence. */}}
 {{- define "promo-intake.labels" -}}
 {{- $ours := include "promo-intake.selector" . | fromYaml -}}
 {{- $_ := set $ours "app.kubernetes.io/version" .root.Chart.AppVersion -}}
@@ -44,7 +44,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end -}}
 
-{{/* Jobs run before the release's own service account is there. */}}
+{{/* Jobs run before the service account of the release exists. */}}
 {{- define "promo-intake.jobServiceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 default
@@ -58,26 +58,26 @@ default
 {{ int .Values.settings.HTTP_PORT }}
 {{- end -}}
 
-{{/* Of a release that was made before there were these values, they are not there (--reuse-values). */}}
+{{/* A release from before these values does not have them (--reuse-values). */}}
 {{- define "promo-intake.webhookPort" -}}
 {{ int (default 8081 .Values.settings.WEBHOOK_PORT) }}
 {{- end -}}
 
-{{/* The values of the webhook, as YAML. What is set to null is not there. */}}
+{{/* The values of the webhook, as YAML. Values that are null are absent. */}}
 {{- define "promo-intake.webhook" -}}
 {{- merge (dict) (default dict .Values.webhook) (dict "enabled" false "settings" dict "secrets" dict "files" dict "ingress" dict "service" dict "podDisruptionBudget" dict) | toYaml -}}
 {{- end -}}
 
-{{/* What serves, as a list in YAML. */}}
+{{/* The components that serve, as a list in YAML. */}}
 {{- define "promo-intake.components" -}}
 {{- $components := list -}}
 {{- if (include "promo-intake.webhook" . | fromYaml).enabled }}{{ $components = append $components "webhook" }}{{ end -}}
-{{/* Of a release that was made before there was this value, it is not there (--reuse-values). */}}
+{{/* A release from before this value does not have it (--reuse-values). */}}
 {{- if ne (toString .Values.worker.enabled) "false" }}{{ $components = append $components "worker" }}{{ end -}}
 {{- $components | toYaml -}}
 {{- end -}}
 
-{{/* True where there are workers, else nothing. */}}
+{{/* True if there are workers, else nothing. */}}
 {{- define "promo-intake.hasWorkers" -}}
 {{- if has "worker" (include "promo-intake.components" . | fromYamlArray) }}true{{ end -}}
 {{- end -}}
@@ -88,8 +88,8 @@ default
 {{- end -}}
 
 {{/*
-What the metrics of this release's pods are selected by: in place of SELECTOR in files/. Kubernetes cuts at 58 characters what the name of a pod
-begins with.
+The selector of metrics of this release, which replaces SELECTOR in files/. Kubernetes cuts the first part of the name of a pod at 58
+characters.
 */}}
 {{- define "promo-intake.metricSelector" -}}
 {{- $begins := list -}}
@@ -98,16 +98,16 @@ begins with.
 {{- end -}}
 
 {{/*
-What a container of a component is configured by, as YAML: the workers by everything but what is of the webhook, the webhook by what it reads, of which
-`own` has what differs from the workers'. Takes (dict "values" .Values "component" "worker" "own" …).
+The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook. The webhook has the settings that it
+reads; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
-{{/* What is set to null is not there. */}}
+{{/* Values that are null are absent. */}}
 {{- $usual := merge (dict) .values (dict "settings" dict "secrets" dict "files" dict) -}}
 {{- $own := merge (dict) (default dict .own) (dict "settings" dict "secrets" dict "files" dict) -}}
 {{- $values := dict -}}
 {{- range $map := list "settings" "secrets" "files" }}{{ $_ := set $values $map (mergeOverwrite (deepCopy (index $usual $map)) (deepCopy (index $own $map))) }}{{ end -}}
-{{/* A secret address holds a password of its own, beside which another is refused; and one mechanism's secret is no other's. */}}
+{{/* A secret address may have a password, and a second one is refused. Each mechanism has its own secret. */}}
 {{- $replaced := list -}}
 {{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $values.settings "DATABASE_URL" }}{{ $replaced = append $replaced "DATABASE_PASSWORD" }}{{ end -}}
 {{- if $own.settings.DATABASE_URL }}{{ $_ := unset $values.secrets "DATABASE_URL" }}{{ end -}}
@@ -128,12 +128,12 @@ What a container of a component is configured by, as YAML: the workers by everyt
 {{- end -}}
 
 {{/*
-What a container is configured by. Takes and gives (dict "settings" … "secrets" … "files" …).
-"promo-intake.jobConfiguration" is that of a job, as YAML: the DATABASE_ settings and nothing of Kafka. Takes (dict "values" .Values "own" …),
-where `own` has the same three of its own role: the owner of the tables, or the janitor.
+The configuration of a container. Takes and returns (dict "settings" … "secrets" … "files" …).
+"promo-intake.jobConfiguration" is the one of a job, as YAML: DATABASE_ settings and none of Kafka. Takes (dict "values" .Values "own" …),
+where `own` has the same three keys for its role: the owner of the tables, or the janitor.
 */}}
 {{- define "promo-intake.jobConfiguration" -}}
-{{/* What is set to null is not there. */}}
+{{/* Values that are null are absent. */}}
 {{- $own := merge (dict) .own (dict "settings" dict "secrets" dict "files" dict) -}}
 {{- $usual := merge (dict) .values (dict "settings" dict "secrets" dict "files" dict) -}}
 {{- $settings := dict -}}
@@ -174,7 +174,7 @@ where `own` has the same three of its own role: the owner of the tables, or the 
 {{- end }}
 {{- end -}}
 
-{{/* Secrets and files in one volume, as a whole directory: a file that is mounted by itself is never replaced. */}}
+{{/* Secrets and files in one volume, as a whole directory: a file that is mounted by itself is never updated. */}}
 {{- define "promo-intake.volumes" -}}
 {{- $given := mergeOverwrite (deepCopy .configuration.secrets) .configuration.files -}}
 {{- if $given }}
@@ -207,22 +207,22 @@ where `own` has the same three of its own role: the owner of the tables, or the 
 {{- end }}
 {{- end -}}
 
-{{/* The file by which a worker or the webhook shows that it lives. Of a release that was made before there was this value, it is not there (--reuse-values). */}}
+{{/* The liveness file of a worker or of the webhook. A release from before this value does not have it (--reuse-values). */}}
 {{- define "promo-intake.heartbeat" -}}
 {{ default "/dev/shm/promo-intake-live" .Values.settings.LIVENESS_HEARTBEAT }}
 {{- end -}}
 
 {{/*
-How Kubernetes asks whether a worker or the webhook lives: by a file in the pod, which nobody outside can reach. The process sets its time ahead
-once a second, and the time of /proc/self is the present. The command is no Node, and needs no shell. Each pod has a /dev/shm in memory, which is
-writable: a volume of its own would have kubectl drain refuse the pod without --delete-emptydir-data.
+How Kubernetes checks that a worker or the webhook is alive: by a file in the pod, out of reach from outside. The process sets its time ahead
+once a second, and the time of /proc/self is the present. The command needs neither Node nor a shell. Each pod has a writable /dev/shm in
+memory: with an own volume, kubectl drain would refuse the pod without --delete-emptydir-data.
 */}}
 {{- define "promo-intake.livenessCheck" -}}
 exec:
   command: [/usr/bin/test, {{ include "promo-intake.heartbeat" .root | quote }}, -nt, /proc/self]
 {{- end -}}
 
-{{/* What all containers have in common. */}}
+{{/* The common part of all containers. */}}
 {{- define "promo-intake.container" -}}
 image: {{ include "promo-intake.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -232,7 +232,7 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* What all pods have in common, but for the service account; those of workers and webhook with an affinity of their own. Takes (dict "root" $ "component" "worker"). */}}
+{{/* The common part of all pods, except the service account. Workers and webhook have their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
 {{- if has .component (list "worker" "webhook") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (index .root.Values .component).affinity)) }}{{ end -}}
@@ -263,7 +263,7 @@ affinity:
 
 {{- define "promo-intake.podMetadata" -}}
 labels:
-  # No version of the chart: a new chart alone replaces no pod.
+  # No version of the chart: a new chart by itself replaces no pod.
   {{- include "promo-intake.selector" . | nindent 2 }}
   {{- with merge (dict) .root.Values.pod.labels .root.Values.commonLabels }}
   {{- toYaml . | nindent 2 }}
@@ -274,19 +274,19 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* What the schema cannot tell, all at once. */}}
+{{/* Checks that the schema cannot make, all at once. */}}
 {{- define "promo-intake.validate" -}}
 {{- $faults := list -}}
 {{- $fullname := include "promo-intake.fullname" . -}}
-{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) }}{{ $faults = append $faults (printf "objects would be named %s, which no Service can be: a name begins with a letter, ends with a letter or digit, and has only a-z, 0-9 and - in it; set fullnameOverride, or give the release another name" $fullname) }}{{ end -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) }}{{ $faults = append $faults (printf "objects would be named %s, which is no name of a Service: a name begins with a letter, ends with a letter or digit, and has only a-z, 0-9 and - in it; set fullnameOverride, or give the release another name" $fullname) }}{{ end -}}
 {{- with .Values -}}
-{{/* What is set to null is not there. */}}
+{{/* Values that are null are absent. */}}
 {{- $nothing := dict "settings" dict "secrets" dict "grant" dict -}}
 {{- $migration := merge (dict) .migration $nothing -}}
 {{- $retention := merge (dict) .retention $nothing -}}
 {{- $webhook := include "promo-intake.webhook" $ | fromYaml -}}
 {{- $hasWorkers := include "promo-intake.hasWorkers" $ -}}
-{{- if not (or $hasWorkers $webhook.enabled) }}{{ $faults = append $faults "worker.enabled is false, and webhook.enabled is not true: nothing would take any event; enable one of them" }}{{ end -}}
+{{- if not (or $hasWorkers $webhook.enabled) }}{{ $faults = append $faults "worker.enabled is false, and webhook.enabled is not true: nothing would receive events; enable one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (not $hasWorkers) }}{{ $faults = append $faults "autoscaling.enabled is true, and worker.enabled is false: there are no workers to scale; disable it" }}{{ end -}}
 {{- if and (or $hasWorkers .settings.VERDICT_TOPIC) (not (or .settings.KAFKA_BROKERS (and (not $hasWorkers) $webhook.settings.KAFKA_BROKERS))) }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
 {{- $secrets := default dict .secrets -}}
@@ -296,24 +296,24 @@ annotations:
 {{- $own := merge (dict) (index $.Values $name) (dict "settings" dict "secrets" dict) -}}
 {{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $.Values "own" $own) | fromYaml -}}
 {{- if and $own.settings.DATABASE_URL $own.secrets.DATABASE_URL }}{{ $faults = append $faults (printf "%s.settings.DATABASE_URL and %s.secrets.DATABASE_URL are both set: remove one of them" $name $name) }}
-{{- else if and $is $own.secrets (not (or $configuration.settings.DATABASE_URL $configuration.secrets.DATABASE_URL)) }}{{ $faults = append $faults (printf "%s.secrets.DATABASE_URL is missing: where %s.secrets has any, those of the workers are left out; set it, or %s.settings.DATABASE_URL" $name $name $name) }}{{ end -}}
+{{- else if and $is $own.secrets (not (or $configuration.settings.DATABASE_URL $configuration.secrets.DATABASE_URL)) }}{{ $faults = append $faults (printf "%s.secrets.DATABASE_URL is missing: %s.secrets replaces the secrets of the workers; set it, or %s.settings.DATABASE_URL" $name $name $name) }}{{ end -}}
 {{- end -}}
-{{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
+{{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which cannot drop months because migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
-{{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
+{{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: these roles would not get their permissions; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
 {{- if and $webhook.enabled (not $secrets.WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
-{{- if and $webhook.enabled (eq (include "promo-intake.webhookPort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is settings.HTTP_PORT as well: set one of them to another port" }}{{ end -}}
+{{- if and $webhook.enabled (eq (include "promo-intake.webhookPort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is the same as settings.HTTP_PORT: set one of them to another port" }}{{ end -}}
 {{- if and $webhook.settings.DATABASE_URL $webhook.secrets.DATABASE_URL }}{{ $faults = append $faults "webhook.settings.DATABASE_URL and webhook.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- if and $webhook.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "webhook.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove webhook.from" }}{{ end -}}
 {{- if and $webhook.ingress.enabled (not $webhook.enabled) }}{{ $faults = append $faults "webhook.ingress.enabled is true, and webhook.enabled is not: enable it, or remove the ingress" }}{{ end -}}
 {{- if and $webhook.ingress.enabled (not $webhook.ingress.host) }}{{ $faults = append $faults "webhook.ingress.host is missing: set it, or disable webhook.ingress" }}{{ end -}}
-{{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor has Prometheus scrape the pods, and nobody may reach HTTP_PORT; set it to the peers that may, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
-{{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap holds 1 MiB: gzip the file, make a ConfigMap or Secret of it by kubectl create, and name it under reference.existing" (len .reference.data)) }}{{ end -}}
+{{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor makes Prometheus scrape the pods, but no peer may reach HTTP_PORT; set it to the peers of Prometheus, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
+{{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set reference.existing" (len .reference.data)) }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
-{{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
-{{- if and .autoscaling.prometheus.authModes (not .autoscaling.authenticationRef) }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: name the TriggerAuthentication that autoscaling.prometheus.authModes is about" }}{{ end -}}
-{{- if and .autoscaling.enabled (not .autoscaling.prometheus.serverAddress) (not .autoscaling.authenticationRef) (eq (default "" .settings.KAFKA_SASL_MECHANISM) "OAUTHBEARER") }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: with OAUTHBEARER name a TriggerAuthentication that you made" }}{{ end -}}
+{{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, because a single query may be wrong" }}{{ end -}}
+{{- if and .autoscaling.prometheus.authModes (not .autoscaling.authenticationRef) }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: set it to the TriggerAuthentication of autoscaling.prometheus.authModes" }}{{ end -}}
+{{- if and .autoscaling.enabled (not .autoscaling.prometheus.serverAddress) (not .autoscaling.authenticationRef) (eq (default "" .settings.KAFKA_SASL_MECHANISM) "OAUTHBEARER") }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: with OAUTHBEARER, set it to your own TriggerAuthentication" }}{{ end -}}
 {{- end -}}
 {{- if $faults }}{{ fail (printf "\n  %s" (join "\n  " $faults)) }}{{ end -}}
 {{- end -}}

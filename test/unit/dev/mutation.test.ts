@@ -43,7 +43,7 @@ it('a surviving mutant is a problem unless it is explained', () => {
 it('an explanation of a mutant that no longer survives is a problem', () => {
   const mutants = readReport(report({ at: 'condition', status: 'Killed', replacement: 'a >= 0' }));
   expect(scoreOf(mutants, [explained]).problems).toEqual([
-    'test/mutation/equivalent.json explains what does not survive: src/domain/a.ts: a > 0 -> a >= 0',
+    'test/mutation/equivalent.json explains a mutant that does not survive: src/domain/a.ts: a > 0 -> a >= 0',
   ]);
 });
 
