@@ -52,8 +52,8 @@ export function renderVerdicts(command: string): string {
       ]),
     ),
     paragraph(
-      'The operator who sent the event, or the service that received it, has to act. Nobody has to act if the event is correct, and only the',
-      'rules of the brand skip it.',
+      'The operator who sent the event, or the service that received it, has to act. Nobody has to act if the event is correct, and the',
+      'rules of the brand or the state of its round skip it.',
     ),
     '## Dead letters',
     paragraph(

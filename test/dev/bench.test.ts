@@ -380,8 +380,8 @@ describe('the resources of higher rates', () => {
   test('is the median cost of the worker times the rate, with room left', () => {
     const others = { name: 'insert-only', worker_cpu_seconds_per_100k: 100 };
     const runs = [run(1.2, 0.9, 500), run(9, 9, 9_000), run(0.1, 0.1, 1), others];
-    // 10,000 events a second: 0.12 cores of a worker and 0.09 of the store. 5 MB of WAL, and 400 bytes for each
-    // of the 86,400 seconds.
+    // 10,000 events a second: 0.12 cores of a worker and 0.09 of the store. 5 MB of WAL, and 400 bytes for
+    // each of the 86,400 seconds.
     expect(tableOf(...runs)[0]).toEqual(['10,000', '0.1', '1', '4', '0.1', '5.0', '1', '346']);
     // A million: 12 cores are 20 pods at 60 %; 9 cores are one node of 16, but 500 MB/s of WAL are four.
     expect(tableOf(...runs)[2]).toEqual(['1,000,000', '12.0', '20', '80', '9.0', '500.0', '4', '34,560']);

@@ -194,7 +194,7 @@ test('the index has every page of docs', () => {
   expect(pages.filter((path) => !indexed.includes(path))).toEqual([]);
 });
 
-test('a procedure says when, what it needs, its steps, how to see that it worked, and how to go back', () => {
+test('a procedure has its time, its needs, its steps, a check of its result, and a way back', () => {
   const parts = ['When', 'You need', 'Steps', 'How to see that it worked', 'How to go back'];
   const procedures = documentsBelow('docs/operations').flatMap((path) =>
     read(path)

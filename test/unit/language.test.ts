@@ -21,6 +21,7 @@ const CHECKED: readonly string[] = [
   'docs/README.md',
   'docs/adr',
   'docs/commands.md',
+  'docs/configuration.md',
   'docs/faults.md',
   'docs/kubernetes.md',
   'docs/metrics.md',
@@ -35,11 +36,15 @@ const CHECKED: readonly string[] = [
   'docs/tables.md',
   'docs/tuning.md',
   'migrations',
+  'schemas',
   'src',
   'test/README.md',
   'test/bench',
   'test/chart',
+  'test/commands',
+  'test/dev',
   'test/faults',
+  'test/fuzz',
   'test/ledger',
   'test/model',
   'test/monitoring',
@@ -47,9 +52,15 @@ const CHECKED: readonly string[] = [
   'test/simulation',
   'test/stream',
   'test/support',
+  'test/unit/architecture.test.ts',
+  'test/unit/cli',
+  'test/unit/commands',
   'test/unit/config',
+  'test/unit/dependencies.test.ts',
+  'test/unit/dev',
   'test/unit/documents.test.ts',
   'test/unit/domain',
+  'test/unit/hazards.test.ts',
   'test/unit/intake',
   'test/unit/kafka',
   'test/unit/lib',
@@ -63,22 +74,7 @@ const CHECKED: readonly string[] = [
 ];
 
 /** Directories whose texts (messages, help, titles of tests) are not yet checked, only their comments. */
-const TEXTS_LATER: readonly string[] = [
-  'src/cli.ts',
-  'dev',
-  'src/cli',
-  'src/commands',
-  'src/config',
-  'src/domain',
-  'src/reference-file',
-  'test/stream',
-  'test/unit/config',
-  'test/unit/documents.test.ts',
-  'test/unit/domain',
-  'test/unit/reference-file',
-  'test/faults',
-  'test/unit',
-];
+const TEXTS_LATER: readonly string[] = ['test/stream', 'test/unit/language.test.ts'];
 
 function check(path: string): LanguageProblem[] {
   const text = readFileSync(join(ROOT, path), 'utf8');

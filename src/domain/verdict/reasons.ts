@@ -21,7 +21,7 @@ interface ReasonEntry {
   readonly code: number;
   readonly name: string;
   readonly verdict: 'rejected' | 'skipped';
-  /** When the reason applies: a clause that completes "the event is set aside because ...". */
+  /** When the reason applies. Begins with a clause that completes "the event does not count because ...". */
   readonly meaning: string;
   /** The operator's action, in the imperative. */
   readonly remedy: string;
