@@ -19,7 +19,7 @@ export function integerOf(options: Options, name: string, least = 0): number | u
 const WITHOUT_SECONDS = /^(.{10}T\d\d:\d\d)(?=Z|[+-])/;
 
 /** Milliseconds since 1970; undefined if the option is absent. @throws ConfigError */
-export function timeOf(options: Options, name: string): number | undefined {
+export function readTime(options: Options, name: string): number | undefined {
   const text = options.get(name);
   if (text === undefined) return undefined;
   const micros = parseInstant(text.replace(WITHOUT_SECONDS, '$1:00'));
@@ -46,8 +46,8 @@ export function boundsOf(options: Options): Bounds {
       ),
     () =>
       both(
-        () => timeOf(options, 'since'),
-        () => timeOf(options, 'until'),
+        () => readTime(options, 'since'),
+        () => readTime(options, 'until'),
       ),
   );
   return { fromOffset, toOffset, sinceMs, untilMs };

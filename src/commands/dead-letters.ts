@@ -138,7 +138,7 @@ export async function listDeadLetters(options: Options): Promise<number> {
   const topic = config.DEAD_LETTER_TOPIC;
   if (options.has('json'))
     await printText(`${JSON.stringify(asJson(newest, counts, foreign, topic), null, 2)}\n`);
-  else await printLines(describe(newest, counts, foreign, topic));
+  else await printLines(describeLetters(newest, counts, foreign, topic));
   return DONE;
 }
 
@@ -169,7 +169,7 @@ export function asJson(
   };
 }
 
-export function describe(
+export function describeLetters(
   newest: readonly Listed[],
   counts: ReadonlyMap<string, number>,
   foreign: number,

@@ -2,7 +2,7 @@
 
 import { DONE } from '../cli/exit-codes';
 import { readConfig } from '../config/config';
-import { newerMigrations, migrate as runMigrations } from '../ledger/migrate';
+import { newerMigrations, runMigrations } from '../ledger/migrate';
 
 /** @returns the exit code */
 export async function migrate(): Promise<number> {

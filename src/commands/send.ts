@@ -21,7 +21,7 @@ import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf } from './tally';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 
-export interface SendOptions {
+export interface SendCommandOptions {
   /** `-` is standard input. */
   readonly file: string;
   readonly url: string;
@@ -35,7 +35,10 @@ const VALUES_AROUND = 2;
 const PROGRESS_MS = 5_000;
 
 /** @returns the exit code: 1 where an event is rejected or was not sent */
-export async function send({ file, url, connection, json }: SendOptions, stop: AbortSignal): Promise<number> {
+export async function send(
+  { file, url, connection, json }: SendCommandOptions,
+  stop: AbortSignal,
+): Promise<number> {
   const target = targetOf(url, connection);
   const tally = makeTally();
   const began = performance.now();

@@ -8,7 +8,7 @@ import type { UnreadTopic } from './unread-topics';
 
 export type OrUnknown<T> = T | { readonly unknown: string };
 
-export interface PartitionStatus {
+export interface ReportedPartition {
   readonly topic: string;
   readonly partition: number;
   /** Offsets that the group has not committed; null if Kafka does not answer. */
@@ -44,11 +44,11 @@ export interface Report {
     readonly dead_letters: number;
   }>;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
-  readonly partitions: readonly PartitionStatus[];
+  readonly partitions: readonly ReportedPartition[];
   readonly configuration: readonly EffectiveSetting[];
 }
 
-export function describe(report: Report): string[] {
+export function describeReport(report: Report): string[] {
   const { schema, reference, group, lag, balance, invariants, partitions, configuration } = report;
   const show = <T extends object>(part: OrUnknown<T>, describeValue: (value: T) => string) =>
     'unknown' in part ? 'unknown' : describeValue(part);

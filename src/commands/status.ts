@@ -6,7 +6,7 @@ import { printLines, printText } from '../cli/output';
 import { lacksMigrations } from '../cli/remedies';
 import { rounded, seconds } from '../cli/seconds';
 import { describeConfig, type EffectiveSetting, readConfig } from '../config/config';
-import { membersOf, type Position, readPositions } from '../kafka/admin/offsets';
+import { countMembers, type Position, readPositions } from '../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
 import { readRecords } from '../kafka/consumer/range-reader';
@@ -23,7 +23,7 @@ import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
 import { STATUS_SETTINGS } from './settings';
-import { describe, type OrUnknown, type PartitionStatus, type Report } from './status-report';
+import { describeReport, type OrUnknown, type Report, type ReportedPartition } from './status-report';
 import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
 
 /** Time limit of one query to the store or to Kafka. */
@@ -43,15 +43,15 @@ const RETRIES = 2;
 export const UNDECIDED_AFTER_SECONDS = 60;
 
 /** A part of the status, or the reason why it is unknown. */
-export type Part<T> = { readonly value: T } | { readonly unknown: string };
+export type ReportPart<T> = { readonly value: T } | { readonly unknown: string };
 
 export interface Facts {
   /** Migrations of this version of the program. */
   readonly migrations: readonly string[];
-  readonly versions: Part<StoredVersions>;
-  readonly balance: Part<readonly PartitionBalance[]>;
-  readonly positions: Part<readonly Position[]>;
-  readonly members: Part<number>;
+  readonly versions: ReportPart<StoredVersions>;
+  readonly balance: ReportPart<readonly PartitionBalance[]>;
+  readonly positions: ReportPart<readonly Position[]>;
+  readonly members: ReportPart<number>;
   /**
    * The age in seconds of the oldest undecided record in Kafka, by `keyOf`. Only for partitions where it was
    * found.
@@ -63,7 +63,7 @@ export interface Facts {
   readonly wanted: readonly string[];
   readonly unread?: readonly UnreadTopic[];
   /** The number of damages of the invariants; null without --check. */
-  readonly damages: Part<number | null>;
+  readonly damages: ReportPart<number | null>;
   readonly configuration: readonly EffectiveSetting[];
 }
 
@@ -71,7 +71,7 @@ export interface Facts {
 export async function status(options: { json: boolean; check: boolean }): Promise<number> {
   const report = assess(await look(options.check));
   if (options.json) await printText(`${JSON.stringify(report, null, 2)}\n`);
-  else await printLines(describe(report));
+  else await printLines(describeReport(report));
   return report.needs_a_person.length === 0 ? DONE : FAILED;
 }
 
@@ -82,7 +82,7 @@ async function look(check: boolean): Promise<Facts> {
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-status', retries: RETRIES }, logger);
   const { DATABASE, KAFKA_GROUP_ID } = config;
   // The check comes first because it may take long. All other facts should be of the same moment.
-  const damages: Part<number | null> = check
+  const damages: ReportPart<number | null> = check
     ? await part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY)
     : { value: null };
   const cluster = part(() => readClusterId(kafka), AGAIN_WITHIN_MS);
@@ -90,7 +90,7 @@ async function look(check: boolean): Promise<Facts> {
   const [versions, balance, members] = await Promise.all([
     part(() => readVersions(DATABASE)),
     part(readHere),
-    part(() => membersOf(kafka, KAFKA_GROUP_ID)),
+    part(() => countMembers(kafka, KAFKA_GROUP_ID)),
   ]);
   const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
   const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? decided;
@@ -147,7 +147,7 @@ async function look(check: boolean): Promise<Facts> {
  */
 export async function lookAgain(
   facts: Facts,
-  again: () => Promise<Part<{ balance: readonly PartitionBalance[]; positions: readonly Position[] }>>,
+  again: () => Promise<ReportPart<{ balance: readonly PartitionBalance[]; positions: readonly Position[] }>>,
 ): Promise<Facts> {
   if (!partitionsOf(facts).some(({ undecided }) => undecided)) return facts;
   const found = valueIn(await again());
@@ -155,7 +155,7 @@ export async function lookAgain(
   return { ...facts, balance: { value: found.balance }, positions: { value: found.positions } };
 }
 
-async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<Part<T>> {
+async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<ReportPart<T>> {
   try {
     const value = await inTime(systemClock, work(), Math.min(withinMs, MAX_TIMER_MS));
     return value === LATE ? { unknown: `no answer within ${withinMs / 1000} s` } : { value };
@@ -167,7 +167,7 @@ async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promi
 /** Node fires a timer with a longer delay at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-const valueIn = <T>(part: Part<T>): T | undefined => ('value' in part ? part.value : undefined);
+const valueIn = <T>(part: ReportPart<T>): T | undefined => ('value' in part ? part.value : undefined);
 
 // --- the report
 
@@ -232,7 +232,7 @@ export function assess(facts: Facts): Report {
   };
 }
 
-function mapPart<T, R>(part: Part<T>, map: (value: T) => R): OrUnknown<R> {
+function mapPart<T, R>(part: ReportPart<T>, map: (value: T) => R): OrUnknown<R> {
   return 'value' in part ? map(part.value) : part;
 }
 
@@ -254,7 +254,7 @@ function unknowns({ versions, balance, positions, members, damages }: Facts): st
 }
 
 /** Partitions whose waiting records have an unknown age: they may be undecided. */
-function unknownLag(partitions: readonly PartitionStatus[], because: string | null): string[] {
+function unknownLag(partitions: readonly ReportedPartition[], because: string | null): string[] {
   const unknown = partitions.filter(
     ({ lag_records, lag_seconds }) => lag_records !== 0 && lag_seconds === null,
   );
@@ -321,7 +321,7 @@ function reachedBy(balance: Facts['balance']): (position: Position) => number {
 }
 
 /** The status of each partition of the topics that the workers should read. */
-function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): PartitionStatus[] {
+function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): ReportedPartition[] {
   const stored = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each]));
   const reached = reachedBy(balance);
   const read = (valueIn(positions) ?? []).filter(({ topic }) => wanted.includes(topic));

@@ -11,7 +11,7 @@ import { registry } from './registry';
 import { rejectLimit } from './reject-limit';
 import { FILE_SUFFIX, integer, oneOf, setting, text, type ValueOf } from './setting';
 import { OPENTELEMETRY, traces } from './traces';
-import { webhook } from './webhook';
+import { webhookSettings } from './webhook';
 
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -57,7 +57,7 @@ export const GROUPS = {
   SCHEMA_REGISTRY: registry,
   REJECT_LIMIT: rejectLimit,
   TRACES: traces,
-  WEBHOOK: webhook,
+  WEBHOOK: webhookSettings,
 } as const;
 
 export const SETTINGS = {
@@ -152,7 +152,7 @@ export const SETTINGS = {
     example: '20',
     parse: integer(1, 600),
   }),
-  ...webhook.settings,
+  ...webhookSettings.settings,
   ...traces.settings,
 } as const;
 

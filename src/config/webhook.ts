@@ -90,7 +90,7 @@ const SETTINGS = {
   }),
 } as const;
 
-export const webhook = group(SETTINGS, (reading): WebhookSettings | undefined => {
+export const webhookSettings = group(SETTINGS, (reading): WebhookSettings | undefined => {
   const [port, slots] = [reading.value('WEBHOOK_PORT'), reading.value('WEBHOOK_SLOTS')];
   const [maxEvents, maxBytes] = [reading.value('WEBHOOK_MAX_EVENTS'), reading.value('WEBHOOK_MAX_BYTES')];
   const [connections, connectionsPerAddress] = [
@@ -151,7 +151,7 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
       return wrong(`has a secret where an id belongs, at entry ${index + 1}: exchange the two`);
     if (PREFIXED.test(connection)) return wrong(`has a secret where an id belongs, at entry ${index + 1}`);
     const list: unknown[] = Array.isArray(value) ? value : [value];
-    const keys = list.map(keyOf);
+    const keys = list.map(decodeSecret);
     const id = idOrPlace(connection, index);
     if (keys.length === 0) return wrong(`has no secret for ${id}`);
     const wrongAt = keys.indexOf(undefined);
@@ -185,7 +185,7 @@ function idOrPlace(id: string, index: number): string {
 }
 
 /** Decodes a secret; undefined where it cannot be used. */
-function keyOf(secret: unknown): Buffer | undefined {
+function decodeSecret(secret: unknown): Buffer | undefined {
   if (typeof secret !== 'string' || !secret.startsWith(PREFIX)) return undefined;
   const base64 = secret.slice(PREFIX.length);
   if (!BASE64.test(base64)) return undefined;

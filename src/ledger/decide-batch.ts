@@ -65,7 +65,7 @@ export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
 /** Creates the tables of this month and the next two, where they are missing. */
 export async function ensureMonths(store: Store): Promise<void> {
-  await inTransaction(store, partitions.ensureMonths);
+  await inTransaction(store, partitions.createMissingMonths);
 }
 
 /** The intake's interface to the store. */
@@ -129,17 +129,17 @@ export function readDecidedUpTo(
   store: Store,
   list: readonly partitions.ClusterPartition[],
 ): Promise<number[]> {
-  return inTransaction(store, (session) => partitions.readDecidedUpTo(session, list));
+  return inTransaction(store, (session) => partitions.selectDecidedUpTo(session, list));
 }
 
-/** See partitions.nameOfCluster. @throws StoreError */
+/** See partitions.readClusterName. @throws StoreError */
 export function nameOfCluster(store: Store, id: string | null): Promise<string> {
-  return inTransaction(store, (session) => partitions.nameOfCluster(session, id));
+  return inTransaction(store, (session) => partitions.readClusterName(session, id));
 }
 
-/** See partitions.beginAt. @throws LostRace, StoreError */
+/** See partitions.updateBegin. @throws LostRace, StoreError */
 export function beginAt(store: Store, partition: partitions.ClusterPartition, offset: number): Promise<void> {
-  return inTransaction(store, (session) => partitions.beginAt(session, partition, offset));
+  return inTransaction(store, (session) => partitions.updateBegin(session, partition, offset));
 }
 
 /**

@@ -55,7 +55,7 @@ export interface MigrateOptions {
  * @returns the names of the migrations that ran
  * @throws Error where a migration fails, or another session holds a needed lock for too long
  */
-export async function migrate(
+export async function runMigrations(
   database: string | StoreAccess,
   { upTo, onWait = () => undefined, triesMs = TRIES_MS, guardTimeoutMs }: MigrateOptions = {},
 ): Promise<string[]> {

@@ -70,10 +70,10 @@ export function fields(object: Record<string, unknown>): string {
 }
 
 /** The outcome of most events. */
-export const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
+export const ACCEPTED_FIELDS = fields({ verdict: 'accepted', reason: null, remedy: null });
 
 /** The outcome of an answer, as fields of a JSON object; null for a dead letter. */
-export function outcomeOf(answer: DecisionWithFaults): string | null {
+export function outcomeFields(answer: DecisionWithFaults): string | null {
   const { decision } = answer;
   switch (decision.type) {
     case 'unstored':
@@ -92,7 +92,7 @@ export function outcomeOf(answer: DecisionWithFaults): string | null {
         ...anomaliesIn(decision),
       });
     case 'decided':
-      if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED;
+      if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED_FIELDS;
       return fields({
         verdict: decision.outcome.verdict,
         ...explain(decision.outcome.reason, answer),

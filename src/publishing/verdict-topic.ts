@@ -13,7 +13,7 @@ import {
   MessageEncoder,
   type OutgoingMessage,
 } from '../kafka/protocol/record-batch-writer';
-import { ACCEPTED, fields, OUTCOME_PROPERTIES, outcomeOf } from './outcome';
+import { ACCEPTED_FIELDS, fields, OUTCOME_PROPERTIES, outcomeFields } from './outcome';
 import type { PublishedAnswer, PublishVerdicts } from './published-answer';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
@@ -101,12 +101,12 @@ class VerdictWriter {
    */
   encode(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
-    const outcome = outcomeOf(answer);
+    const outcome = outcomeFields(answer);
     if (connection === null || outcome === null) return null;
     const about = this.about(connection);
     const offset = this.offsetOf(answer);
     if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
-    if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_TEMPLATE_ID_LENGTH)
+    if (outcome !== ACCEPTED_FIELDS || eventId === null || eventId.length > MAX_TEMPLATE_ID_LENGTH)
       return this.encoder.encode(this.message(about, outcome, eventId, offset));
     const lengths = eventId.length * MAX_OFFSET_LENGTH + offset.length;
     let template = about.accepted.get(lengths);
@@ -127,7 +127,7 @@ class VerdictWriter {
   /** The message with a key of fixed length in place of the event_id: small, however long the id is. */
   encodeKeyed(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
-    const outcome = outcomeOf(answer);
+    const outcome = outcomeFields(answer);
     const key = answer.eventKey ?? (eventId === null ? undefined : idKey(eventId).toString('hex'));
     if (connection === null || outcome === null || key === undefined) return this.encode(answer);
     const about = this.about(connection);

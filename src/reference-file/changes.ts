@@ -1,4 +1,5 @@
 /** Describes the changes that applying reference data would make, for the person who is about to apply it. */
+
 import {
   type BrandEntry,
   type ConnectionEntry,
@@ -7,7 +8,7 @@ import {
   type OperatorEntry,
   type ReferenceDocument,
 } from '../domain/reference';
-import { quoted } from './report';
+import { quoted } from '../lib/printable';
 
 export interface Change {
   readonly what: 'operator' | 'connection' | 'brand' | 'game';

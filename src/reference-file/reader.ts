@@ -1,8 +1,9 @@
 /** Reads values of expected types from a tree, and reports values of another type. */
 
 import { nearest } from '../lib/did-you-mean';
+import { quoted } from '../lib/printable';
 import type { Check } from './checks';
-import { childPath, type FaultReport, type FilePlace, quoted } from './report';
+import { childPath, type FaultReport, type FilePlace } from './report';
 import type { Tree } from './tree';
 
 /** A value and its place. An absent value has the place of the mapping that lacks it. */

@@ -1,4 +1,5 @@
 /** The faults of a file: their places, and their wording. */
+import { quoted } from '../lib/printable';
 
 /** A fault of a file, for the person who has to correct it. */
 export interface FileFault {
@@ -75,15 +76,4 @@ export function childPath(path: string, key: string | number): string {
   if (typeof key === 'number') return `${path}[${key}]`;
   if (!/^[A-Za-z_][\w-]{0,63}$/.test(key)) return `${path}[${quoted(key)}]`;
   return path === '' ? key : `${path}.${key}`;
-}
-
-const LONGEST_SHOWN = 80;
-
-/** A text for people to read: in quotes, shortened, with every invisible character as an escape. */
-export function quoted(text: string): string {
-  const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
-  return JSON.stringify(shown).replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
-  );
 }

@@ -5,6 +5,7 @@
  * schemas/reference.schema.json describes the same structure for editors.
  * test/unit/reference-file/reference-file.test.ts compares the two.
  */
+
 import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import {
   type BrandEntry,
@@ -14,9 +15,10 @@ import {
   type OperatorEntry,
   type ReferenceDocument,
 } from '../domain/reference';
+import { quoted } from '../lib/printable';
 import { type Check, checkAmount, checkBrand, checkGame, checkName, checkTopic } from './checks';
 import { type Mapping, type Slot, suggestion, TreeReader } from './reader';
-import { type FaultReport, quoted } from './report';
+import type { FaultReport } from './report';
 import { TopicSharing } from './topics';
 import type { Tree } from './tree';
 

@@ -29,7 +29,7 @@ interface Sized {
 }
 
 /** The answers to the requests of a batch. */
-export interface BatchResult<A> {
+export interface BatchAnswers<A> {
   /** One answer for each request, in the order of the requests. */
   readonly answers: readonly A[];
   /** Whether all events of the batch were decided. */
@@ -75,7 +75,7 @@ export interface BatcherOptions<R extends Sized, A> {
   readonly busy: A;
   readonly beyondShare: A;
   /** Decides a batch: requests of one connection. */
-  readonly decide: (connectionId: string, requests: readonly R[]) => Promise<BatchResult<A>>;
+  readonly decide: (connectionId: string, requests: readonly R[]) => Promise<BatchAnswers<A>>;
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { type PublishVerdicts, withoutRecord } from '../publishing/published-answer';
 import type { Metrics } from '../telemetry/metrics';
-import type { BatchResult } from './batcher';
+import type { BatchAnswers } from './batcher';
 import { makePublishing, type Publishing } from './publisher';
 import type { Reports } from './refusals';
 import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './responses';
@@ -54,7 +54,7 @@ export function makeDeciding(
   return async (
     connectionId: string,
     requests: readonly ReadRequest[],
-  ): Promise<BatchResult<DecidedRequest>> => {
+  ): Promise<BatchAnswers<DecidedRequest>> => {
     const requestIds = requests.slice(0, MAX_LOGGED_REQUESTS).map(({ requestId }) => requestId);
     const origin = { connectionId, requestIds };
     const began = clock.now();

@@ -3,7 +3,7 @@
  * body of a refusal has the fields that operators know from other calls: code, message, and whether to retry.
  */
 import type { Answer } from '../intake/delivery';
-import { fields, OUTCOME_PROPERTIES, outcomeOf } from '../publishing/outcome';
+import { fields, OUTCOME_PROPERTIES, outcomeFields } from '../publishing/outcome';
 import { TIMESTAMP_WINDOW_SECONDS } from './signature';
 
 export interface HttpAnswer {
@@ -47,7 +47,9 @@ export const ANSWER_SCHEMA = {
 /** @param answers one for each event of the request, in the order of the events */
 export function verdictsAnswer(connectionId: string, answers: readonly Answer[]): HttpAnswer {
   const about = fields({ spec: ANSWER_SPEC, connection_id: connectionId });
-  const verdicts = answers.map((answer) => `{${fields({ event_id: answer.eventId })},${outcomeOf(answer)}}`);
+  const verdicts = answers.map(
+    (answer) => `{${fields({ event_id: answer.eventId })},${outcomeFields(answer)}}`,
+  );
   return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}` };
 }
 

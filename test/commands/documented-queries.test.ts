@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { migrate } from '../../src/ledger/migrate';
+import { runMigrations } from '../../src/ledger/migrate';
 import { grantRoles } from '../../src/ledger/roles';
 import { withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
@@ -29,7 +29,7 @@ let reader: { name: string; url: string };
 let janitor: { name: string; url: string };
 beforeAll(async () => {
   database = await freshDatabase();
-  await migrate(database.url);
+  await runMigrations(database.url);
   reader = await makeRole(database.url, 'reader');
   janitor = await makeRole(database.url, 'janitor');
   await grantRoles(database.url, [

@@ -1,14 +1,14 @@
 import { driftOf, GENERATE_TABLES_COMMAND, tablesFile } from '../../dev/generate/files';
 import { renderTables } from '../../dev/generate/tables';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { migrate } from '../../src/ledger/migrate';
+import { runMigrations } from '../../src/ledger/migrate';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
 let database: FreshDatabase;
 let content: string;
 beforeAll(async () => {
   database = await freshDatabase();
-  await migrate(database.url);
+  await runMigrations(database.url);
   content = await renderTables(database.url, GENERATE_TABLES_COMMAND);
 });
 afterAll(() => database.drop());

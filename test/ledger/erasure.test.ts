@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
-import { migrate, migrationNames } from '../../src/ledger/migrate';
+import { migrationNames, runMigrations } from '../../src/ledger/migrate';
 import { dropMonthsBefore, erasePlayer, forgetDroppedPlayers } from '../../src/ledger/operations';
 import { grantRoles } from '../../src/ledger/roles';
 import {
@@ -380,7 +380,7 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
   test('forgets the hashes of players erased before, also where it is killed in the middle [K6]', async () => {
     const { url, drop } = await freshDatabase();
     try {
-      await migrate(url, { upTo: await BEFORE() });
+      await runMigrations(url, { upTo: await BEFORE() });
       await withClient(url, async (holder) => {
         await holder.query(HELD);
         await holder.query('create publication everything for all tables');
@@ -401,9 +401,9 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
         ]);
         await holder.query('rollback');
       });
-      expect(await migrate(url)).toEqual([]);
+      expect(await runMigrations(url)).toEqual([]);
       expect(await found(url)).toEqual(DONE);
-      expect(await migrate(url)).toEqual([]);
+      expect(await runMigrations(url)).toEqual([]);
       expect(await found(url)).toEqual(DONE);
     } finally {
       await drop();
@@ -413,9 +413,9 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
   test('keeps the hash of older workers for a week and until the next month, where events are stored [K6]', async () => {
     const { url, drop } = await freshDatabase();
     try {
-      await migrate(url, { upTo: await BEFORE() });
+      await runMigrations(url, { upTo: await BEFORE() });
       await withClient(url, (client) => client.query(HELD));
-      await migrate(url);
+      await runMigrations(url);
       const keys = await withClient(url, (client) =>
         rowsOf(
           client,

@@ -1,7 +1,7 @@
 /** A role that may only connect holds all locks that it can. Nothing of the service waits for it (U4, D2). */
 import type { Client } from 'pg';
 import type { Ledger } from '../../src/ledger/decide-batch';
-import { migrate, migrationNames } from '../../src/ledger/migrate';
+import { migrationNames, runMigrations } from '../../src/ledger/migrate';
 import { openClient } from '../../src/postgres/pool';
 import { aBet, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
 import { pgbouncerProblem, withPgbouncer } from '../support/pgbouncer';
@@ -133,7 +133,7 @@ describe('migrate', () => {
   async function database(upTo?: string): Promise<string> {
     const made = await freshDatabase();
     databases.push(made);
-    if (upTo !== undefined) await migrate(made.url, { upTo });
+    if (upTo !== undefined) await runMigrations(made.url, { upTo });
     return made.url;
   }
   afterAll(async () => {
@@ -144,7 +144,7 @@ describe('migrate', () => {
     const url = await database('0015_ledger_by_refunds.sql');
     await besideStranger(url, async () => {
       const pending = (await migrationNames()).filter((name) => name > '0016');
-      expect(await within(30, migrate(url, { guardTimeoutMs: 2_000 }))).toEqual(pending);
+      expect(await within(30, runMigrations(url, { guardTimeoutMs: 2_000 }))).toEqual(pending);
     });
   });
 
@@ -153,10 +153,10 @@ describe('migrate', () => {
     const older = await openClient(url, { application_name: 'promo-test-older-migrator' });
     try {
       await older.query('select pg_advisory_lock($1)', [MIGRATE_LOCK]);
-      await expect(migrate(url, { guardTimeoutMs: 1_500 })).rejects.toThrow(
+      await expect(runMigrations(url, { guardTimeoutMs: 1_500 })).rejects.toThrow(
         'another migrator has run for more than 1.5 s',
       );
-      const migrating = migrate(url);
+      const migrating = runMigrations(url);
       expect(await within(2, migrating)).toBe('too late');
       await older.query('select pg_advisory_unlock($1)', [MIGRATE_LOCK]);
       expect(await migrating).toContain('0016_locks_of_our_own.sql');
@@ -169,12 +169,12 @@ describe('migrate', () => {
     const url = await database('0001_intake.sql');
     await withClient(url, async (other) => {
       await other.query('begin; lock table promo_store.migrate_guard in share update exclusive mode');
-      await expect(migrate(url, { guardTimeoutMs: 1_000 })).rejects.toThrow(
+      await expect(runMigrations(url, { guardTimeoutMs: 1_000 })).rejects.toThrow(
         'another migrator has run for more than 1 s',
       );
       await other.query('rollback');
     });
-    expect(await migrate(url, { upTo: '0002_operations.sql' })).toEqual(['0002_operations.sql']);
+    expect(await runMigrations(url, { upTo: '0002_operations.sql' })).toEqual(['0002_operations.sql']);
   });
 
   test('keeps its turn where a database ends idle transactions [D1]', async () => {
@@ -184,7 +184,7 @@ describe('migrate', () => {
         `do $$ begin execute format('alter database %I set idle_in_transaction_session_timeout = 700', current_database()); end $$`,
       ),
     );
-    expect(await migrate(url)).toEqual(await migrationNames());
+    expect(await runMigrations(url)).toEqual(await migrationNames());
   });
 
   test('ends where the transaction that excludes others ends [D1]', async () => {
@@ -192,7 +192,7 @@ describe('migrate', () => {
     await withClient(url, async (holder) => {
       await holder.query('begin; select from promo_store.partitions');
       const failed = expect(
-        migrate(url, {
+        runMigrations(url, {
           onWait: () =>
             void holder.query(
               `select pg_terminate_backend(pid) from pg_locks where relation = 'promo_store.migrate_guard'::regclass`,
@@ -202,7 +202,7 @@ describe('migrate', () => {
       await failed;
       await holder.query('rollback');
     });
-    expect(await migrate(url)).toContain('0005_decided_up_to.sql');
+    expect(await runMigrations(url)).toContain('0005_decided_up_to.sql');
   });
 
   const problem = pgbouncerProblem();
@@ -211,7 +211,7 @@ describe('migrate', () => {
     async () => {
       const url = await database();
       await withPgbouncer(url, { default_pool_size: 20 }, async (pooled) => {
-        const ran = await Promise.all([migrate(pooled), migrate(pooled)]);
+        const ran = await Promise.all([runMigrations(pooled), runMigrations(pooled)]);
         expect(ran.flat()).toEqual(await migrationNames());
         const left = await withClient(url, (client) =>
           rowsOf(

@@ -1,4 +1,4 @@
 /** A migrator to be killed: see migrations.test.ts. */
-import { migrate } from '../../src/ledger/migrate';
+import { runMigrations } from '../../src/ledger/migrate';
 
-void migrate(process.env.DATABASE_URL ?? '');
+void runMigrations(process.env.DATABASE_URL ?? '');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
-import { migrate, migrationNames, pendingMigrations } from '../../src/ledger/migrate';
+import { migrationNames, pendingMigrations, runMigrations } from '../../src/ledger/migrate';
 import { END_WITH_CLIENT, openClient } from '../../src/postgres/pool';
 import {
   aBet,
@@ -184,9 +184,9 @@ test('an empty database is migrated to this version, and a second run changes no
   const url = await database();
   expect(await pendingMigrations(url)).toEqual(await migrationNames());
 
-  expect(await migrate(url)).toEqual(await migrationNames());
+  expect(await runMigrations(url)).toEqual(await migrationNames());
   const shape = await shapeOf(url);
-  expect(await migrate(url)).toEqual([]);
+  expect(await runMigrations(url)).toEqual([]);
 
   expect(await shapeOf(url)).toEqual(shape);
   expect(await pendingMigrations(url)).toEqual([]);
@@ -196,11 +196,11 @@ test('an empty database is migrated to this version, and a second run changes no
 test('every earlier version is migrated to the same shape, with its rows [D1]', async () => {
   const names = await migrationNames();
   const fresh = await database();
-  await migrate(fresh);
+  await runMigrations(fresh);
   const shape = await shapeOf(fresh);
   for (const [index, name] of names.entries()) {
     const url = await database();
-    expect(await migrate(url, { upTo: name })).toEqual(names.slice(0, index + 1));
+    expect(await runMigrations(url, { upTo: name })).toEqual(names.slice(0, index + 1));
     expect(await pendingMigrations(url)).toEqual(names.slice(index + 1));
     const { queries, before, currencies } = await withClient(url, async (client) => {
       await client.query(HELD);
@@ -209,7 +209,7 @@ test('every earlier version is migrated to the same shape, with its rows [D1]', 
       return { queries, before: await contentsOf(client, queries), currencies };
     });
 
-    expect(await migrate(url)).toEqual(names.slice(index + 1));
+    expect(await runMigrations(url)).toEqual(names.slice(index + 1));
 
     expect(await shapeOf(url)).toEqual(shape);
     await withClient(url, async (client) => {
@@ -237,7 +237,7 @@ test('months begin at midnight UTC, whatever time zone and date style the databa
         `alter database ${name} set timezone = 'Asia/Shanghai'; alter database ${name} set datestyle = 'SQL, DMY'`,
       ),
     );
-    await migrate(url);
+    await runMigrations(url);
     const bounds = await withClient(url, async (client) => {
       await client.query(`set timezone = 'UTC'; set datestyle = 'ISO'`);
       return rowsOf(
@@ -277,7 +277,7 @@ test.each([
   ['0016_locks_of_our_own.sql', '0015_ledger_by_refunds.sql', 1],
 ])('%s uses the indexes that its comment lets be built before it [D1]', async (name, upTo, count) => {
   const url = await database();
-  await migrate(url, { upTo });
+  await runMigrations(url, { upTo });
   const statements = await statementsBefore(name);
   expect(statements).toHaveLength(count);
   const made = await withClient(url, async (client) => {
@@ -289,21 +289,21 @@ test.each([
   expect(made).toHaveLength(count);
 
   // A later migration may replace them.
-  await migrate(url, { upTo: name });
+  await runMigrations(url, { upTo: name });
 
   const kept = await withClient(url, (client) =>
     rowsOf(client, 'select from pg_index where indexrelid = any($1::oid[])', [made]),
   );
   expect(kept).toHaveLength(count);
-  await migrate(url);
+  await runMigrations(url);
   const fresh = await database();
-  await migrate(fresh);
+  await runMigrations(fresh);
   expect(await shapeOf(url)).toEqual(await shapeOf(fresh));
 });
 
 test('each is a transaction of its own, which releases its locks before the next [D1]', async () => {
   const url = await database();
-  await migrate(url);
+  await runMigrations(url);
   const transactions = await withClient(url, (client) =>
     rowsOf(client, 'select count(distinct xmin::text) from promo_store.migrations'),
   );
@@ -312,7 +312,7 @@ test('each is a transaction of its own, which releases its locks before the next
 
 test('long ids of an older version are shortened before an index keeps their order, beside an open transaction [K5]', async () => {
   const url = await database();
-  await migrate(url, { upTo: '0007_rounds_by_time.sql' });
+  await runMigrations(url, { upTo: '0007_rounds_by_time.sql' });
   const sizes = `select pg_relation_size(reltoastrelid)::int > 0 from pg_class
     where oid in ('promo_store.rounds'::regclass, (select tableoid from promo_store.resends limit 1))`;
   await withClient(url, async (client) => {
@@ -325,7 +325,7 @@ test('long ids of an older version are shortened before an index keeps their ord
   await withClient(databaseUrl(), async (other) => {
     await other.query('begin');
     await other.query('select pg_current_xact_id()');
-    await migrate(url);
+    await runMigrations(url);
   });
   await withClient(url, async (client) => {
     expect(await rowsOf(client, sizes)).toEqual([['f'], ['f']]);
@@ -337,12 +337,12 @@ test('long ids of an older version are shortened before an index keeps their ord
 
 test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and the batch continues [U4]', async () => {
   const url = await database();
-  await migrate(url, { upTo: '0008_stored_ids.sql' });
+  await runMigrations(url, { upTo: '0008_stored_ids.sql' });
   await withClient(url, async (batch) => {
     await batch.query(HELD);
     await batch.query('begin');
     await batch.query('select from promo_store.rounds for update');
-    const migrated = migrate(url);
+    const migrated = runMigrations(url);
     const waiting = `select count(*)::int > 0 from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())`;
     await withClient(url, (other) =>
       until('the migration waits', 10_000, async () => (await rowsOf(other, waiting))[0]?.[0] === 't'),
@@ -357,7 +357,7 @@ test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and th
 test('a database that lacks characters is refused, and stays empty', async () => {
   const made = await freshDatabase(databaseUrl(), `encoding 'LATIN1' locale 'C' template template0`);
   databases.push(made);
-  await expect(migrate(made.url)).rejects.toThrow('encoded in LATIN1');
+  await expect(runMigrations(made.url)).rejects.toThrow('encoded in LATIN1');
   expect(
     await withClient(made.url, (client) => rowsOf(client, `select to_regnamespace('promo_store')`)),
   ).toEqual([[null]]);
@@ -365,7 +365,13 @@ test('a database that lacks characters is refused, and stays empty', async () =>
 
 test('two at once run one after the other, on one database and on several of one server [D1]', async () => {
   const [one, other] = [await database(), await database()];
-  const ran = await Promise.all([migrate(one), migrate(other), migrate(one), migrate(other), migrate(one)]);
+  const ran = await Promise.all([
+    runMigrations(one),
+    runMigrations(other),
+    runMigrations(one),
+    runMigrations(other),
+    runMigrations(one),
+  ]);
   expect(ran.flat().sort()).toEqual([...(await migrationNames()), ...(await migrationNames())].sort());
   expect(await shapeOf(one)).toEqual(await shapeOf(other));
   await expectItWorks(one);
@@ -378,12 +384,12 @@ describe('a lock that another session holds for long, like a query of hours', ()
 
   test('is awaited without blocking workers, and taken when it is free', async () => {
     const url = await database();
-    await migrate(url, { upTo: untilPartitions });
+    await runMigrations(url, { upTo: untilPartitions });
     await withClient(url, async (holder) => {
       await holder.query('begin');
       await holder.query('select from promo_store.partitions');
       const waits: string[] = [];
-      const migrating = migrate(url, { onWait: (name) => waits.push(name) });
+      const migrating = runMigrations(url, { onWait: (name) => waits.push(name) });
       await until('it has given up once', 20_000, async () => waits.length === 1);
       // No session queues behind the migration now.
       await withClient(url, async (client) => {
@@ -402,18 +408,18 @@ describe('a lock that another session holds for long, like a query of hours', ()
 
   test('is reported at the end, and nothing is changed', async () => {
     const url = await database();
-    await migrate(url, { upTo: untilPartitions });
+    await runMigrations(url, { upTo: untilPartitions });
     const shape = await shapeOf(url);
     await withClient(url, async (holder) => {
       await holder.query('begin');
       await holder.query('select from promo_store.partitions');
-      await expect(migrate(url, { triesMs: 1_000 })).rejects.toThrow(
+      await expect(runMigrations(url, { triesMs: 1_000 })).rejects.toThrow(
         '0005_decided_up_to.sql got no lock in 1 s, and changed nothing: find the session that holds the lock in pg_stat_activity',
       );
       await holder.query('commit');
     });
     expect(await shapeOf(url)).toEqual(shape);
-    await migrate(url);
+    await runMigrations(url);
     await expectItWorks(url);
   });
 });
@@ -423,7 +429,7 @@ test('one that fails is reported by its name and the error of the store, without
   await withClient(url, (client) =>
     client.query('create schema promo_store; create table promo_store.history ()'),
   );
-  await expect(migrate(url)).rejects.toThrow(/^0001_intake\.sql: relation "history" already exists$/);
+  await expect(runMigrations(url)).rejects.toThrow(/^0001_intake\.sql: relation "history" already exists$/);
 });
 
 test('a statement of minutes ends soon after its client is gone', async () => {
@@ -479,7 +485,7 @@ const untilItWaits = (holder: Client): Promise<void> =>
 
 test('one that is killed in the middle does not block the next [D1] [U1]', async () => {
   const whole = await database();
-  await migrate(whole);
+  await runMigrations(whole);
   const shape = await shapeOf(whole);
   for (const relation of RELATIONS) {
     const url = await database();
@@ -492,7 +498,7 @@ test('one that is killed in the middle does not block the next [D1] [U1]', async
       }
     });
 
-    await migrate(url);
+    await runMigrations(url);
     expect(await shapeOf(url)).toEqual(shape);
     expect(await pendingMigrations(url)).toEqual([]);
   }
@@ -502,7 +508,7 @@ test('one whose connections the server ends in the middle does not block the nex
   const url = await database();
   for (const relation of RELATIONS) {
     await inTheMiddle(url, relation, async (holder) => {
-      const failed = expect(migrate(url)).rejects.toThrow(/terminat|connection error/);
+      const failed = expect(runMigrations(url)).rejects.toThrow(/terminat|connection error/);
       await untilItWaits(holder);
       await holder.query(
         `select pg_terminate_backend(pid, 1000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
@@ -510,6 +516,6 @@ test('one whose connections the server ends in the middle does not block the nex
       await failed;
     });
   }
-  await migrate(url);
+  await runMigrations(url);
   await expectItWorks(url);
 });

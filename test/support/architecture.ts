@@ -142,6 +142,7 @@ export const RULES = {
   purity: 'the domain does no I/O, reads no clock and uses no random numbers',
   environment: 'only a command uses process.env, and passes it whole to readConfig or describeConfig',
   console: 'only cli.ts and the commands print',
+  names: 'no two files export different things by one name',
   length: `no file has more than ${MAX_LINES} lines`,
   text: 'no any, no suppressed compiler errors, no open tasks',
 } as const;
@@ -181,6 +182,7 @@ export function findProblems(files: ReadonlyMap<string, string>): Problem[] {
       ...checkText(module),
     ]),
     ...findCycles(modules, files),
+    ...findSharedNames(modules),
   ];
 }
 
@@ -302,6 +304,34 @@ function findCycles(modules: readonly Module[], files: ReadonlyMap<string, strin
   };
   for (const path of targets.keys()) visit(path, []);
   return problems;
+}
+
+// --- exported names
+
+/** Each name that several files declare and export. A re-export declares nothing. */
+function findSharedNames(modules: readonly Module[]): Problem[] {
+  const filesByName = new Map<string, string[]>();
+  for (const { path, source } of modules) {
+    // A declaration of a foreign module has the names of that module.
+    if (path.endsWith('.d.ts')) continue;
+    for (const name of new Set(source.nodes.flatMap(exportedBy)))
+      filesByName.set(name, [...(filesByName.get(name) ?? []), path]);
+  }
+  return [...filesByName]
+    .filter(([, paths]) => paths.length > 1)
+    .map(([name, paths]) => ({
+      rule: 'names',
+      message: `${paths.join(', ')}: each exports its own ${name}`,
+    }));
+}
+
+/** The names that a node declares and exports: functions, classes, types, and constants. */
+function exportedBy(node: SyntaxNode): string[] {
+  if (node.type !== 'ExportDeclaration' || !isNode(node.declaration)) return [];
+  const { identifier, id, declarations } = node.declaration;
+  const variables: unknown[] = Array.isArray(declarations) ? declarations : [];
+  const ids = [identifier, id, ...variables.map((each) => (isNode(each) ? each.id : undefined))];
+  return ids.flatMap((each) => nameOf(each) ?? []);
 }
 
 // --- what a file uses

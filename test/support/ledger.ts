@@ -12,7 +12,7 @@ import type { ReferenceDocument } from '../../src/domain/reference';
 import type { Answer, DeadLetter, Envelope } from '../../src/intake/delivery';
 import { type Intake, type IntakeResult, makeIntake } from '../../src/intake/intake';
 import { type Ledger, makeLedger } from '../../src/ledger/decide-batch';
-import { migrate } from '../../src/ledger/migrate';
+import { runMigrations } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
@@ -81,7 +81,7 @@ export async function migratedDatabase(server: string = databaseUrl()): Promise<
       // Renamed once it is complete, so that a run killed in between leaves no incomplete template.
       const unfinished = `${template}_${randomBytes(4).toString('hex')}`;
       await client.query(`create database ${unfinished}`);
-      await migrate(urlOf(server, unfinished));
+      await runMigrations(urlOf(server, unfinished));
       await client.query(`alter database ${unfinished} rename to ${template}`);
     }
     await client.query('select pg_advisory_unlock($1)', [TEMPLATE_LOCK]);

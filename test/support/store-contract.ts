@@ -76,10 +76,10 @@ class Tx {
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
-  decidedUpTo = (...list: number[]) => partitions.readDecidedUpTo(this.session, list.map(sourceOf));
+  decidedUpTo = (...list: number[]) => partitions.selectDecidedUpTo(this.session, list.map(sourceOf));
   /** Of partition 0, on these clusters. */
   decidedUpToOn = (...clusters: string[]) =>
-    partitions.readDecidedUpTo(
+    partitions.selectDecidedUpTo(
       this.session,
       clusters.map((cluster) => ({ ...sourceOf(0), cluster })),
     );

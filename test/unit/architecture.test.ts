@@ -49,7 +49,9 @@ describe('src', () => {
 describe('files that keep the rules', () => {
   test('have no problems', () => {
     const files = given({
-      'src/lib/clock.ts': 'export const now = () => performance.now();',
+      'src/lib/clock.ts':
+        'export const now = () => performance.now();\nexport type Batch = number;\nexport function both(a: 1): 1;\nexport function both(a: 2): 2;\nexport function both(a: 1 | 2) { return a; }',
+      'src/stream/batch.ts': "export { both, now, type Batch } from '../lib/clock';",
       'src/config/config.ts':
         'export function readConfig(env: Record<string, string | undefined>) { return env; }',
       'src/domain/event/money.ts': "import { hash } from 'node:crypto';\nexport const leap = new Date(0);",
@@ -135,6 +137,22 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
     'a file belongs to no layer',
     { ...DOMAIN, 'src/utils.ts': "import './domain/event/money';" },
     'src/utils.ts:1: the file belongs to no layer',
+  ],
+  [
+    'names',
+    'two files have a type and a function of one name',
+    {
+      'src/lib/batch.ts': 'export interface Batch { readonly size: number }',
+      'src/stream/batch.ts':
+        "export { type Batch as Other } from '../lib/batch';\nexport function Batch() {}",
+    },
+    'src/lib/batch.ts, src/stream/batch.ts: each exports its own Batch',
+  ],
+  [
+    'names',
+    'two files have a constant of one name',
+    { 'src/lib/one.ts': 'export const LIMIT = 1;', 'src/lib/two.ts': 'export const A = 2, LIMIT = 3;' },
+    'src/lib/one.ts, src/lib/two.ts: each exports its own LIMIT',
   ],
   [
     'cycles',

@@ -151,7 +151,7 @@ export async function offsetsAt(
 }
 
 /** Number of members of a group. */
-export async function membersOf(kafka: Kafka, groupId: string): Promise<number> {
+export async function countMembers(kafka: Kafka, groupId: string): Promise<number> {
   const admin = await connectedAdmin(kafka);
   try {
     const { groups } = await admin.describeGroups([groupId]);

@@ -11,7 +11,7 @@ import { LOCK_PARTITION, LostRace, StoreBehind } from '../failures';
 
 /** A partition of one Kafka cluster: offsets of different clusters are unrelated. */
 export interface ClusterPartition extends TopicPartition {
-  /** The store's name of the cluster: see `nameOfCluster`. Absent: FIRST_CLUSTER. */
+  /** The store's name of the cluster: see `readClusterName`. Absent: FIRST_CLUSTER. */
   readonly cluster?: string;
 }
 
@@ -31,7 +31,7 @@ const CLAIM_CLUSTER = { name: 'claim_cluster', text: 'select promo_store.claim_c
  *
  * @param id null where the brokers report none: all clusters then count as one
  */
-export async function nameOfCluster(session: Session, id: string | null): Promise<string> {
+export async function readClusterName(session: Session, id: string | null): Promise<string> {
   if (id === null) return FIRST_CLUSTER;
   const [row] = await session.query(CLAIM_CLUSTER, [id]);
   return row?.[0] === id ? FIRST_CLUSTER : id;
@@ -39,7 +39,7 @@ export async function nameOfCluster(session: Session, id: string | null): Promis
 
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
 
-export async function ensureMonths(session: Session): Promise<void> {
+export async function createMissingMonths(session: Session): Promise<void> {
   await session.query(ENSURE_MONTHS);
 }
 
@@ -88,7 +88,7 @@ left join promo_store.partitions p using (topic, partition, cluster_id) order by
 };
 
 /** The offsets up to which partitions are decided, in the list's order; 0 where none is. */
-export async function readDecidedUpTo(
+export async function selectDecidedUpTo(
   session: Session,
   list: readonly ClusterPartition[],
 ): Promise<number[]> {
@@ -111,7 +111,11 @@ const BEGIN_AT = {
  * it.
  * @throws LostRace
  */
-export async function beginAt(session: Session, partition: ClusterPartition, offset: number): Promise<void> {
+export async function updateBegin(
+  session: Session,
+  partition: ClusterPartition,
+  offset: number,
+): Promise<void> {
   await session.query(BEGIN_AT, [await partitionNoOf(session, partition), offset]);
 }
 

@@ -1,10 +1,5 @@
 /** The lines of `dead-letters list`, and the letters that `dead-letters replay` sends. */
-import {
-  asJson,
-  describe as describeLetters,
-  type Listed,
-  makePlan,
-} from '../../../src/commands/dead-letters';
+import { asJson, describeLetters, type Listed, makePlan } from '../../../src/commands/dead-letters';
 import type { OutgoingMessage } from '../../../src/kafka/protocol/record-batch-writer';
 import type { Header } from '../../../src/lib/record-header';
 import { readLetter } from '../../../src/publishing/dead-letters';

@@ -1,6 +1,6 @@
 /** The offsets of a replay, and the records that are dead letters. */
 
-import { timeOf } from '../../../src/cli/option-values';
+import { readTime } from '../../../src/cli/option-values';
 import { makeDecide, rangesOf, refuseUnknown } from '../../../src/commands/replay';
 import { ConfigError } from '../../../src/config/config';
 import type { Answer, Envelope } from '../../../src/intake/delivery';
@@ -109,7 +109,7 @@ test.each([
   ['2026-11-22T10:00:00', undefined],
   ['2026-11-22', undefined],
 ])('the time of an option: %s', (text, expected) => {
-  const read = () => timeOf(new Map([['since', text]]), 'since');
+  const read = () => readTime(new Map([['since', text]]), 'since');
   if (expected === undefined) expect(read).toThrow(ConfigError);
   else expect(read()).toBe(expected);
 });

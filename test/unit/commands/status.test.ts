@@ -1,6 +1,6 @@
 /** The report of `status` from the facts of Kafka and of the store, and its settings. */
 import { assess, type Facts, lookAgain } from '../../../src/commands/status';
-import { describe } from '../../../src/commands/status-report';
+import { describeReport } from '../../../src/commands/status-report';
 import { describeConfig } from '../../../src/config/config';
 import { onCluster } from '../../../src/ledger/operations';
 
@@ -97,7 +97,9 @@ test('a topic that is no longer read is listed, and needs no person', () => {
     lag: { records: 2, seconds: 5 },
     partitions: [at],
   });
-  expect(describe(report)).toContain('no worker reads old any more, and 7 records of it are not decided');
+  expect(describeReport(report)).toContain(
+    'no worker reads old any more, and 7 records of it are not decided',
+  );
   expect(assess(facts({ balance, positions: value([{ ...old, low: 15, high: 15 }]) })).notes).toEqual([]);
 });
 

@@ -2,15 +2,15 @@
 import Ajv2020 from 'ajv/dist/2020';
 import type { Fault } from '../../../src/domain/event/event';
 import type { Decision } from '../../../src/domain/verdict/decide';
-import { ACCEPTED, outcomeOf as outcomeFor, REASONS, type Reason } from '../../../src/domain/verdict/reasons';
-import { outcomeOf } from '../../../src/publishing/outcome';
+import { ACCEPTED, outcomeOf, REASONS, type Reason } from '../../../src/domain/verdict/reasons';
+import { outcomeFields } from '../../../src/publishing/outcome';
 import { VERDICT_SCHEMA } from '../../../src/publishing/verdict-topic';
 
 const fault = (reason: Reason): Fault => ({ reason, field: '/amount', detail: 'the amount is wrong' });
 const matchesSchema = new Ajv2020({ strict: false }).compile({ ...VERDICT_SCHEMA, required: [] });
 
 function told(decision: Decision, faults: readonly Fault[] = []): unknown {
-  const fields = outcomeOf({ decision, faults });
+  const fields = outcomeFields({ decision, faults });
   if (fields === null) throw new Error('the answer has no fields');
   const message: unknown = JSON.parse(`{${fields}}`);
   expect([matchesSchema(message), matchesSchema.errors]).toEqual([true, null]);
@@ -22,12 +22,12 @@ const duplicateOf = (
   contentDiffers: boolean,
 ): Extract<Decision, { type: 'duplicate' }> => ({
   type: 'duplicate',
-  first: reason === null ? ACCEPTED : outcomeFor(reason),
+  first: reason === null ? ACCEPTED : outcomeOf(reason),
   ...{ firstTransport: 'kafka', contentDiffers, redelivered: false },
 });
 const decided = (reason: Reason): Extract<Decision, { type: 'decided' }> => ({
   type: 'decided',
-  outcome: outcomeFor(reason),
+  outcome: outcomeOf(reason),
   ...{ counted: false, redelivered: false },
 });
 
