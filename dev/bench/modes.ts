@@ -60,9 +60,9 @@ export function listModes(): string[] {
     'usage: make bench BENCH=mode [BENCH_NAME=value ...]',
     'Lists are comma-separated. BENCH_RATE=0 measures the full rate first, with BENCH_EVENTS events.',
     '',
-    ...group('modes, with figures in docs/performance.md:', MODES.filter(isUsual)),
+    ...group('modes:', MODES.filter(isUsual)),
     ...group(
-      'experiments, with figures in docs/tuning.md:',
+      'experiments, which answered a question of docs/tuning.md:',
       MODES.filter(({ isExperiment }) => isExperiment),
     ),
     ...group(
