@@ -276,7 +276,7 @@ describe('dead-letters replay', () => {
         .trim()
         .split('\n');
       expect(lines).toEqual([
-        'broken off: 0 records at least were sent before',
+        'interrupted: at least 0 records were sent before',
         expect.stringMatching(
           /^the end of operation 1 could not be written to promo.operations: Postgres answered: /,
         ),

@@ -63,7 +63,7 @@ testWhere(policyNeeds)(
       async (world) => {
         const error = await causeOfDeath(world.start(), 'the worker cannot start');
         expect(error).toBe(
-          `Topic ${world.deadLetterTopic} is missing, and the brokers refuse to create it: POLICY_VIOLATION: Messages of this cluster are small. Requested: partitions and replicas by the defaults of the brokers, max.message.bytes=83886080. Make ${world.deadLetterTopic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read.`,
+          `Topic ${world.deadLetterTopic} is missing, and the brokers refuse to create it: POLICY_VIOLATION: Messages of this cluster are small. Requested: partitions and replicas by the defaults of the brokers, max.message.bytes=83886080. Create ${world.deadLetterTopic} by hand as the policy of the brokers (create.topic.policy.class.name) requires, with a max.message.bytes above twice that of the topics that are read.`,
         );
       },
     ),

@@ -55,7 +55,12 @@ describe('verify', () => {
         expect(await verify(world)).toEqual({
           code: 0,
           lines: [
-            `${main}/0: 6 records decided, up to offset 9; 10 is committed, 10 is the end; 6 of 9 offsets from 0 on hold decided records; 3 do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,
+            [
+              `${main}/0: 6 records decided, up to offset 9`,
+              '10 is committed, 10 is the end',
+              '6 of 9 offsets from 0 on hold decided records',
+              '3 do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months',
+            ].join('; '),
             'sound',
           ],
         });
@@ -87,9 +92,9 @@ describe('verify', () => {
             /^I1 .+: a-1: the event is decided \(verdict_id \d+\) and has no verdict, though/,
           ),
           `I2 ${main}/0: offset 8 is committed, but 2 records before it are not decided, the first at offset 6`,
-          'not sound: 2 problems are told above',
+          'not sound: 2 problems are listed above',
           `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; 3 of 3 offsets from 0 on hold decided records`,
-          `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
+          `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; 1 of 1 offsets from 0 on hold decided records`,
         ]);
         // The remaining data has to be sound.
         await world.pool.query(
@@ -108,8 +113,8 @@ describe('verify', () => {
         expect(await verify(world)).toEqual({
           code: 1,
           lines: [
-            `I2 ${main}/0: offset 3 is committed, and 3 records before it are not decided, the first at offset 0`,
-            'not sound: 1 problem is told above',
+            `I2 ${main}/0: offset 3 is committed, but 3 records before it are not decided, the first at offset 0`,
+            'not sound: 1 problem is listed above',
           ],
         });
       }),
@@ -131,7 +136,7 @@ describe('verify', () => {
         expect([code, ...lines.sort()]).toEqual([
           1,
           `I2 ${main}/0: offset 10 is committed, but 2 records before it are not decided, the first at offset 5`,
-          'not sound: 1 problem is told above',
+          'not sound: 1 problem is listed above',
           expect.stringContaining(`${main}/0: 5 records decided, up to offset 10; `),
         ]);
 
@@ -163,7 +168,7 @@ describe('verify', () => {
       const { code, lines } = await verify(world);
       expect(code).toBe(1);
       expect(lines).toContain(
-        `I2 ${main}/0: offset ${many + 1} is committed, and ${many} records before it are not decided, the first at offset 1`,
+        `I2 ${main}/0: offset ${many + 1} is committed, but ${many} records before it are not decided, the first at offset 1`,
       );
     }),
   );
