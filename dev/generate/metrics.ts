@@ -6,7 +6,7 @@ export function renderMetrics(command: string): string {
   const { registry, actions } = makeMetrics();
   const metrics = registry.getMetricsAsArray().filter(({ name }) => name.startsWith(OWN_PREFIX));
   return document([
-    generatedFrom('the list in src/telemetry/telemetry.ts', command),
+    generatedFrom('the list in src/telemetry/metrics.ts', command),
     '# Metrics',
     paragraph(
       'A worker, or a webhook, serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label holds a player, an event or any other unbounded value.',

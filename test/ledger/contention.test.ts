@@ -178,7 +178,7 @@ test('batches of a topic that take turns are judged once the one before has sent
 test.each([
   ['the key of an event, with its writes sent, calls onSent', 1, { event_id: 'e', round_id: 'other' }],
   ['a round, before it is decided, does not call onSent', 0, { event_id: 'f', round_id: 'r' }],
-])('a batch that waits for another writer to let go of %s', async (_, calls, ours) => {
+])('a batch that waits for another writer to release %s', async (_, calls, ours) => {
   await store.partition('acme', 1).read(aBet({ round_id: 'r' }));
   const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
   let sent = 0;

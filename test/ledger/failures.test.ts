@@ -141,7 +141,7 @@ describe('an event that fails twice alone', () => {
           if (item !== undefined && batch.panic === undefined)
             Object.defineProperty(item, 'connectionNo', {
               get: () => {
-                throw new TypeError('no row can be made of it');
+                throw new TypeError('the row cannot be encoded');
               },
             });
           return ledger.decideBatch(batch);

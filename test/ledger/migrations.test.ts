@@ -450,7 +450,7 @@ test('a statement of minutes ends soon after its client is gone', async () => {
   // Without a closing message, like a killed process.
   client.connection.stream.destroy();
   expect(await asked).toBe('gone');
-  await until('it is ended', 30_000, async () => (await running())[0]?.[0] === '0');
+  await until('the statement is ended', 30_000, async () => (await running())[0]?.[0] === '0');
 });
 
 /**

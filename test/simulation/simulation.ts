@@ -472,7 +472,7 @@ class World {
       if (ms === COMMIT_RETRY_MS) this.faults.at('wait of an offset commit', name);
       return;
     }
-    if (announced !== ms) this.broken ??= new Violation(`I10: waits ${ms} ms and says ${announced}`);
+    if (announced !== ms) this.broken ??= new Violation(`I10: waits ${ms} ms, but logs ${announced}`);
     this.faults.at('wait of an undecided partition', name);
   }
 

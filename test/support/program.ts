@@ -51,7 +51,7 @@ export function startProgram(file: string, environment: Readonly<Record<string, 
       until(`${file} says "${line}"`, START_DEADLINE_MS, () => {
         const isWritten = written.split('\n').includes(line);
         if (!isWritten && end !== undefined)
-          throw new Error(`${file} ended with ${end.signal ?? end.code} before it said "${line}"`);
+          throw new Error(`${file} ended with ${end.signal ?? end.code} before it wrote "${line}"`);
         return isWritten;
       }),
     kill() {

@@ -49,7 +49,7 @@ class Reader implements SourceListener {
   }
   onChunk(chunk: Chunk): void {
     if (this.generations.at(-1)?.includes(keyOf(chunk)) !== true)
-      throw new Error(`a chunk of ${keyOf(chunk)}, which is not ours`);
+      throw new Error(`a chunk of ${keyOf(chunk)}, which is another test's`);
     this.chunks.push(chunk);
   }
   onActive(): void {

@@ -372,7 +372,7 @@ test('of too many connections those without a valid signature are dropped first,
   const idle = Array.from({ length: 200 }, () => talk(webhook, ''));
   await until('most have gone', 5_000, () => idle.filter(({ closed }) => closed).length >= 150);
   signed.write(signedText(JSON.stringify(aBet())));
-  await until('it is again', 5_000, () => (text().match(/accepted/g) ?? []).length === 2);
+  await until('it is answered again', 5_000, () => (text().match(/accepted/g) ?? []).length === 2);
   for (const socket of [signed, ...idle]) socket.destroy();
 });
 
