@@ -408,7 +408,7 @@ const webhook: Step = {
           lines.join('\n'),
         );
         claim(code === 0, `send: exit code ${code}\n${output}`);
-        again += output.split('are sent again').length - 1;
+        again += output.split('will be sent again').length - 1;
         sent += EVENTS_AT_ONCE;
       }
     }

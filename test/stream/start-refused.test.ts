@@ -27,7 +27,7 @@ const extras = (settings: KafkaExtras['settings']): KafkaExtras => ({
 /** The error that ended a worker, from its last line. */
 async function causeOfDeath(worker: RunningCommand, message: string): Promise<string> {
   expect(await worker.ending(AT_ONCE_MS)).toEqual({ code: 1, signal: null });
-  expect(worker.log().filter(({ msg }) => msg.includes('trying again'))).toEqual([]);
+  expect(worker.log().filter(({ msg }) => msg.includes('is not ready'))).toEqual([]);
   return String(worker.logged(message)[0]?.error);
 }
 
