@@ -20,7 +20,7 @@ export class Extent {
     for (const variable of Object.keys(environment)) {
       if (variable.startsWith(PREFIX) && !known.has(variable)) {
         const list = [...known.keys()].join(', ');
-        throw new ExtentError(`${variable} means nothing to this mode; it knows ${list}`);
+        throw new ExtentError(`${variable} is not used by this mode, whose variables are ${list}`);
       }
     }
     this.values = new Map(

@@ -11,7 +11,7 @@ import { type DelayProxy, startDelayProxy } from '../../dev/bench/delay-line';
 import { Extent } from '../../dev/bench/extent';
 import { latenciesOf } from '../../dev/bench/latencies';
 import { growthGoal, slopeOf } from '../../dev/bench/memory';
-import { MODES } from '../../dev/bench/modes';
+import { listModes, MODES } from '../../dev/bench/modes';
 import { type Entry, settingsTable, VARIANTS } from '../../dev/bench/modes/postgres';
 import { cellOf, keyFigures } from '../../dev/bench/overview';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
@@ -183,6 +183,15 @@ const CHART: Chart = {
     },
   ],
 };
+
+test('help lists each mode once, with experiments and checks apart', () => {
+  const lines = listModes();
+  const at = (text: string) => lines.findIndex((line) => line.startsWith(text));
+  for (const { name } of MODES) expect(lines.filter((line) => line.startsWith(`  ${name} `))).toHaveLength(1);
+  expect(at('  throughput ')).toBeLessThan(at('experiments'));
+  expect(at('  postgres ')).toBeGreaterThan(at('experiments'));
+  expect(at('  short ')).toBeGreaterThan(at('checks'));
+});
 
 describe('a chart', () => {
   test('has a title, labels, a legend, and a line with marks for each series', () => {
