@@ -255,7 +255,7 @@ describe('a refusal names the setting in one sentence:', () => {
     [
       'a user at a port without users',
       () => ({ ...withoutTls(), KAFKA_BROKERS: secured.servers.kafkaBrokers }),
-      /^Kafka answered: .* Correct KAFKA_SECURITY_PROTOCOL/,
+      /^Kafka answered: .* The port has no SASL: correct KAFKA_SECURITY_PROTOCOL\.$/,
     ],
   ])('Kafka, %s', async (_, settings, expected) => {
     secured.secrets.set('wrong secret', wrong);
