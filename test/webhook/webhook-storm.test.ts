@@ -145,7 +145,7 @@ async function storm(world: World<'main' | 'verdicts'>): Promise<void> {
   const [[refunded] = []] = await world.rows('select count(*) from promo.rounds where refunded');
   expect(Number(refunded)).toBeGreaterThan(0);
   process.stdout.write(
-    `storm: seed ${seed}: ${told.length} answers, ${firsts.size}first answers, ${unanswered} requests not answered, ${refunded} rounds refunded\n`,
+    `storm: seed ${seed}: ${told.length} answers, ${firsts.size} first answers, ${unanswered} requests not answered, ${refunded} rounds refunded\n`,
   );
 }
 
