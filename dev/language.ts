@@ -7,8 +7,8 @@ import { basename, dirname, join } from 'node:path';
 import { isNode, parseSource, type SyntaxNode, textOf } from './syntax';
 
 /** Words of a sentence. Code between backticks counts as one word, an address as none. */
-export const MAX_WORDS = 25;
-export const MAX_COLUMNS = 110;
+const MAX_WORDS = 25;
+const MAX_COLUMNS = 110;
 
 /** Words that make a sentence hard to read, with the advice for each. */
 const AVOIDED: readonly { readonly words: RegExp; readonly advice: string }[] = [

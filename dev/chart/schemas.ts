@@ -77,7 +77,7 @@ function fileName(kind: string, group: string, version: string): string {
 }
 
 /** @returns a schema by file name, each complete in itself */
-export function schemasOfSwagger(swagger: unknown): Map<string, Json> {
+function schemasOfSwagger(swagger: unknown): Map<string, Json> {
   if (!isNode(swagger) || !isNode(swagger.definitions))
     throw new Error('the swagger.json has no definitions');
   const definitions = new Map(

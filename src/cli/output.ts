@@ -5,7 +5,7 @@
 import { FAILED } from './exit-codes';
 
 /** After a signal, unread output has this time to be read. */
-export const LAST_OUTPUT_WITHIN_MS = 2_000;
+const LAST_OUTPUT_WITHIN_MS = 2_000;
 
 let isLost = false;
 let isIncomplete = false;

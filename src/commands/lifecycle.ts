@@ -93,7 +93,7 @@ export const FAILURE = 'failed';
  */
 const RESERVED_A_PART_MS = 100;
 /** The most time that is reserved, and the time that stopping takes after a failed start. */
-export const CLOSE_WITHIN_MS = 500;
+const CLOSE_WITHIN_MS = 500;
 
 /** The service had to stop before all parts were started. */
 class StoppedEarly extends Error {

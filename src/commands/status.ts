@@ -40,7 +40,7 @@ const RETRIES = 2;
  * A partition whose records wait this long, with none decided, is undecided. Retries are at most 30 s apart
  * (U2).
  */
-export const UNDECIDED_AFTER_SECONDS = 60;
+const UNDECIDED_AFTER_SECONDS = 60;
 
 /** A part of the status, or the reason why it is unknown. */
 export type ReportPart<T> = { readonly value: T } | { readonly unknown: string };

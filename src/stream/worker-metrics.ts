@@ -26,7 +26,7 @@ const THROTTLED_LOG_EVERY_MS = 60_000;
  * A quota that lets records through answers a fetch in full at least this often. A fetch that waits longer
  * may never be answered with records.
  */
-export const FETCHES_THROTTLED_LONG_MS = 60_000;
+const FETCHES_THROTTLED_LONG_MS = 60_000;
 
 /**
  * Counts the time for which brokers throttle this process. Logs it once a minute for each kind of request.

@@ -37,10 +37,10 @@ const MAX_HEAD_BYTES = 8 * 1024;
  * The most connections in all, and from one address. An IPv6 network /64 counts as one address, since it
  * belongs to one sender.
  */
-export const MAX_HEALTH_CONNECTIONS = 200;
-export const MAX_HEALTH_CONNECTIONS_AN_ADDRESS = 20;
+const MAX_HEALTH_CONNECTIONS = 200;
+const MAX_HEALTH_CONNECTIONS_AN_ADDRESS = 20;
 /** The most requests from one address in a second. Further ones are answered 429. */
-export const MAX_HEALTH_REQUESTS_A_SECOND = 50;
+const MAX_HEALTH_REQUESTS_A_SECOND = 50;
 /** The most addresses whose requests are counted within a second. */
 const MAX_COUNTED_ADDRESSES = 10_000;
 const SECOND_MS = 1_000;

@@ -17,7 +17,7 @@ const SLOW_READER_RETRY_MS = 20;
 /** The delay before the next write to a full disk, or to a reader that is gone. */
 const FAULT_RETRY_MS = 500;
 /** The time that waiting lines have at the end of the process. */
-export const LAST_LINES_WITHIN_MS = 500;
+const LAST_LINES_WITHIN_MS = 500;
 const LAST_LINES_RETRY_MS = 10;
 
 /**

@@ -13,19 +13,20 @@ import { determineHitLimitReached, toMutantRunResult } from '@stryker-mutator/ap
 const require = createRequire(import.meta.url);
 const { transformSync } = require('@swc/core');
 const { expect } = require('expect');
+const { ModuleMocker } = require('jest-mock');
 const fc = require('fast-check');
 
 const [PASSED, FAILED] = [0, 1];
 const FOLDER = join('test', 'unit', 'domain');
-/** What measures time says nothing of a mutant, and what reads dev/ tests no rule. */
-const LEFT_OUT = ['cost.test.ts', 'rules-tests.test.ts', 'mutation.test.ts'];
+/** A measurement of time says nothing about a mutant. */
+const LEFT_OUT = [join('verdict', 'cost.test.ts')];
 /** The quick ones, where most mutants of lists and tables fail. */
 const FIRST = [
-  'verdict.test.ts',
-  'schema.test.ts',
-  'brand-and-games.test.ts',
+  join('verdict', 'reasons.test.ts'),
+  join('event', 'schema.test.ts'),
+  join('verdict', 'brand-and-games.test.ts'),
   'reference.test.ts',
-  'precedence.test.ts',
+  join('verdict', 'precedence.test.ts'),
 ];
 
 const SWC = {
@@ -90,7 +91,9 @@ class InProcessRunner {
   load() {
     for (const path of Object.keys(require.cache)) if (path.endsWith('.ts')) delete require.cache[path];
     this.tests = [];
-    const files = readdirSync(FOLDER).filter((file) => file.endsWith('.test.ts') && !LEFT_OUT.includes(file));
+    const files = readdirSync(FOLDER, { recursive: true }).filter(
+      (file) => file.endsWith('.test.ts') && !LEFT_OUT.includes(file),
+    );
     const inOrder = [...FIRST, ...files.filter((file) => !FIRST.includes(file))];
     for (const file of inOrder) {
       this.provideGlobals(file);
@@ -115,11 +118,13 @@ class InProcessRunner {
         use(title, () => run(...values));
       }
     };
-    const it = (title, run) => add(title, run);
+    const it = Object.assign((title, run) => add(title, run), { each: each(add) });
     Object.assign(globalThis, {
       expect,
       describe: Object.assign(describe, { each: each(describe) }),
-      it: Object.assign(it, { each: each(it) }),
+      it,
+      test: it,
+      jest: new ModuleMocker(globalThis),
     });
   }
 

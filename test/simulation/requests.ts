@@ -24,7 +24,7 @@ import type { RequestMonitor } from './request-monitor';
 import { Actor, type Scheduler } from './scheduler';
 
 /** The wall clock of the simulation at its begin, in milliseconds since 1970. */
-export const EPOCH_MS = 1_795_262_400_000;
+const EPOCH_MS = 1_795_262_400_000;
 const SECRET = Buffer.from('simulated');
 const ADDRESS = '198.51.100.1';
 /** A sender gives up an answer after this time. */

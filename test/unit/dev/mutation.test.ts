@@ -1,5 +1,8 @@
 /** The result of a mutation run: dev/mutation.ts over a report of Stryker. */
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { readExplanations, readReport, scoreOf } from '../../../dev/mutation';
+import { projectRoot as ROOT } from '../../../dev/servers/download';
 
 const SOURCE = 'const a = 1;\n  if (a > 0) return;\n';
 /** A report of mutants that change `a > 0` in the second line, or the 1 in the first. */
@@ -60,4 +63,20 @@ it('a report of another form is refused', () => {
     expect(() => readReport(wrong)).toThrow('the report');
   for (const wrong of [{}, [1], [{ file: 'a' }]])
     expect(() => readExplanations(wrong)).toThrow('equivalent.json');
+});
+
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+it('each explanation quotes a line of a file that Stryker mutates', () => {
+  const { mutate }: { mutate: string[] } = JSON.parse(read('test/mutation/stryker.config.json'));
+  const mutated = globSync(mutate, { cwd: ROOT });
+  expect(mutated).toContain('src/domain/verdict/round.ts');
+  const stale = readExplanations(JSON.parse(read('test/mutation/equivalent.json'))).filter(
+    ({ file, code }) =>
+      !mutated.includes(file) ||
+      !read(file)
+        .split('\n')
+        .some((line) => line.trim() === code),
+  );
+  expect(stale).toEqual([]);
 });
