@@ -20,6 +20,7 @@ import { schemaRegistryUrl, withAdmin } from '../support/servers';
 import { killWorkers, RunningCommand, type Settings } from '../support/worker';
 import { framed, TestRegistry } from './registry';
 import { newSecret, OPERATOR, REAUTHENTICATE_MS, type Secured, startSecured, USER } from './secured';
+import { sideBySide } from './side-by-side';
 import { connectionOf, inWorld, type World } from './world';
 
 const SECOND = 1_000;
@@ -53,6 +54,8 @@ beforeAll(async () => {
   };
 });
 afterEach(killWorkers);
+/** Tests that wait most of their time, and change nothing that other tests use. */
+const together = sideBySide(2 * LONG);
 afterAll(async () => {
   await secured?.stop();
 });
@@ -415,7 +418,7 @@ describe('a schema registry over https', () => {
 });
 
 describe('secrets in files are read again at the next connection:', () => {
-  test('the client secret and its tokens, over several reauthentications', async () => {
+  together('the client secret and its tokens, over several reauthentications', async () => {
     const { tokens } = secured;
     const file = secured.file('client-secret', `${tokens.clientSecret}\n`);
     tokens.lifetimeSeconds = (2 * REAUTHENTICATE_MS) / SECOND;
@@ -477,152 +480,163 @@ describe('secrets in files are read again at the next connection:', () => {
   }
 });
 
-test('with a topic of its own and an ACL an operator can write no feed but its own [C4] [C5]', async () => {
-  await inWorld(
-    {
-      servers: secured.servers,
-      topics: { acme: 1, bravo: 1 },
-      operators: ({ acme, bravo }) => [
-        anOperator({ id: 'acme', connections: [connectionOf(acme, { id: 'acme-stream' })] }),
-        anOperator({ id: 'bravo', connections: [connectionOf(bravo, { id: 'bravo-stream' })] }),
-      ],
-    },
-    async (world) => {
+together(
+  'with a topic of its own and an ACL an operator can write no feed but its own [C4] [C5]',
+  async () => {
+    await inWorld(
+      {
+        servers: secured.servers,
+        topics: { acme: 1, bravo: 1 },
+        operators: ({ acme, bravo }) => [
+          anOperator({ id: 'acme', connections: [connectionOf(acme, { id: 'acme-stream' })] }),
+          anOperator({ id: 'bravo', connections: [connectionOf(bravo, { id: 'bravo-stream' })] }),
+        ],
+      },
+      async (world) => {
+        const { acme, bravo } = world.topics;
+        const { WRITE, DESCRIBE } = AclOperationTypes;
+        await createAcls(world.brokers, allowing(OPERATOR)(AclResourceTypes.TOPIC, acme, WRITE, DESCRIBE));
+        const operators = makeKafka(
+          {
+            brokers: [secured.kafkaAt('SASL_TLS').KAFKA_BROKERS],
+            clientId: OPERATOR,
+            tls: { ca: secured.authority.ca },
+            sasl: { mechanism: 'PLAIN', username: OPERATOR, password: () => secured.operatorPassword },
+            retries: 1,
+          },
+          makeLogger('silent'),
+        );
+        const sender = await makeSender(operators);
+        const message: OutgoingMessage = {
+          key: null,
+          value: bytesOf(aBet({ event_id: 'whose' })),
+          headers: [['connection-id', 'bravo-stream']],
+        };
+        await expect(sender.send(bravo, [message], encodeMessages())).rejects.toThrow(
+          /authoriz|hides it from this user/i,
+        );
+        await sender.send(acme, [message], encodeMessages());
+        await sender.stop();
+        await world.drain();
+        expect(
+          await world.rows('select operator_id, feed_id, event_id, verdict from promo.verdicts'),
+        ).toEqual([['acme', 'acme', 'whose', 'accepted']]);
+        expect(await world.ends(bravo)).toEqual([0]);
+      },
+    );
+  },
+);
+
+together(
+  'a topic that a worker may not read is logged and stops no other; it is read once the ACL allows it',
+  async () => {
+    await inWorld({ servers: secured.servers, topics: { acme: 2, bravo: 2 } }, async (world) => {
       const { acme, bravo } = world.topics;
-      const { WRITE, DESCRIBE } = AclOperationTypes;
-      await createAcls(world.brokers, allowing(OPERATOR)(AclResourceTypes.TOPIC, acme, WRITE, DESCRIBE));
-      const operators = makeKafka(
-        {
-          brokers: [secured.kafkaAt('SASL_TLS').KAFKA_BROKERS],
-          clientId: OPERATOR,
-          tls: { ca: secured.authority.ca },
-          sasl: { mechanism: 'PLAIN', username: OPERATOR, password: () => secured.operatorPassword },
-          retries: 1,
-        },
-        makeLogger('silent'),
+      const allow = allowing(OPERATOR);
+      const { READ, WRITE, DESCRIBE } = AclOperationTypes;
+      const { TOPIC, GROUP } = AclResourceTypes;
+      await withAdmin(
+        (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic }], waitForLeaders: true }),
+        world.brokers,
       );
-      const sender = await makeSender(operators);
-      const message: OutgoingMessage = {
-        key: null,
-        value: bytesOf(aBet({ event_id: 'whose' })),
-        headers: [['connection-id', 'bravo-stream']],
+      await createAcls(
+        world.brokers,
+        allow(TOPIC, world.deadLetterTopic, WRITE, DESCRIBE),
+        allow(TOPIC, bravo, READ, DESCRIBE),
+        allow(TOPIC, acme, DESCRIBE),
+        allow(GROUP, world.groupId, READ, DESCRIBE),
+      );
+      const send = (topic: string, name: string) =>
+        produce(
+          topic,
+          lines(20, name).map((value) => ({ value })),
+          { brokers: world.brokers },
+        );
+      const worker = start(['worker'], {
+        HTTP_PORT: '0',
+        ...world.settings,
+        ...withPassword('PLAIN'),
+        KAFKA_SASL_USERNAME: OPERATOR,
+        KAFKA_SASL_PASSWORD: secured.operatorPassword,
+      });
+      const refused = await worker.waitForLog('cannot read a topic, retrying; other topics continue');
+      expect(refused).toMatchObject({
+        level: 'error',
+        topic: acme,
+        error: expect.stringMatching(/not authorized/i),
+      });
+      await Promise.all([send(acme, 'acme'), send(bravo, 'bravo')]);
+      await world.untilDecided(20);
+      // Long enough for a client that ended to be recreated several times.
+      await sleep(8 * SECOND);
+      await send(bravo, 'later');
+      await world.untilDecided(40);
+      expect(worker.logged('partitions assigned')).toHaveLength(1);
+      expect(worker.logged('cannot read a topic, retrying; other topics continue')).toHaveLength(1);
+      const metric = async () =>
+        (await worker.get('/metrics')).text
+          .split('\n')
+          .filter((line) => line.startsWith('promo_intake_refused_partitions{'));
+      expect(await metric()).toEqual([`promo_intake_refused_partitions{topic="${acme}"} 2`]);
+      await createAcls(world.brokers, allow(TOPIC, acme, READ));
+      await world.untilDecided(60);
+      await worker.waitForLog('topic is readable again');
+      await until('no partition is refused', 40 * SECOND, async () =>
+        (await metric()).every((line) => line.endsWith(' 0')),
+      );
+      expect(worker.logged('partitions assigned')).toHaveLength(1);
+
+      const isCommitted = async (topic: string) => {
+        const [committed, ends] = [await world.committed(topic), await world.ends(topic)];
+        // Nothing is committed for an empty partition.
+        return committed.every((offset, index) => Math.max(offset, 0) === ends[index]);
       };
-      await expect(sender.send(bravo, [message], encodeMessages())).rejects.toThrow(
-        /authoriz|hides it from this user/i,
+      // The permission is removed while the worker reads: commits of records decided meanwhile are refused as
+      // well.
+      let isRefused = false;
+      const feed = (async () => {
+        for (let i = 0; !isRefused; i++) {
+          await send(acme, `acme ${i}`);
+          await sleep(50);
+        }
+      })();
+      await withAdmin(
+        (admin) =>
+          admin.deleteAcls({
+            filters: [
+              {
+                ...{
+                  resourceType: TOPIC,
+                  resourceName: acme,
+                  operation: READ,
+                  principal: `User:${OPERATOR}`,
+                },
+                ...{ host: '*', permissionType: AclPermissionTypes.ALLOW },
+                resourcePatternType: ResourcePatternTypes.LITERAL,
+              },
+            ],
+          }),
+        world.brokers,
       );
-      await sender.send(acme, [message], encodeMessages());
-      await sender.stop();
-      await world.drain();
-      expect(await world.rows('select operator_id, feed_id, event_id, verdict from promo.verdicts')).toEqual([
-        ['acme', 'acme', 'whose', 'accepted'],
-      ]);
-      expect(await world.ends(bravo)).toEqual([0]);
-    },
-  );
-});
-
-test('a topic that a worker may not read is logged and stops no other; it is read once the ACL allows it', async () => {
-  await inWorld({ servers: secured.servers, topics: { acme: 2, bravo: 2 } }, async (world) => {
-    const { acme, bravo } = world.topics;
-    const allow = allowing(OPERATOR);
-    const { READ, WRITE, DESCRIBE } = AclOperationTypes;
-    const { TOPIC, GROUP } = AclResourceTypes;
-    await withAdmin(
-      (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic }], waitForLeaders: true }),
-      world.brokers,
-    );
-    await createAcls(
-      world.brokers,
-      allow(TOPIC, world.deadLetterTopic, WRITE, DESCRIBE),
-      allow(TOPIC, bravo, READ, DESCRIBE),
-      allow(TOPIC, acme, DESCRIBE),
-      allow(GROUP, world.groupId, READ, DESCRIBE),
-    );
-    const send = (topic: string, name: string) =>
-      produce(
-        topic,
-        lines(20, name).map((value) => ({ value })),
-        { brokers: world.brokers },
-      );
-    const worker = start(['worker'], {
-      HTTP_PORT: '0',
-      ...world.settings,
-      ...withPassword('PLAIN'),
-      KAFKA_SASL_USERNAME: OPERATOR,
-      KAFKA_SASL_PASSWORD: secured.operatorPassword,
-    });
-    const refused = await worker.waitForLog('cannot read a topic, retrying; other topics continue');
-    expect(refused).toMatchObject({
-      level: 'error',
-      topic: acme,
-      error: expect.stringMatching(/not authorized/i),
-    });
-    await Promise.all([send(acme, 'acme'), send(bravo, 'bravo')]);
-    await world.untilDecided(20);
-    // Long enough for a client that ended to be recreated several times.
-    await sleep(8 * SECOND);
-    await send(bravo, 'later');
-    await world.untilDecided(40);
-    expect(worker.logged('partitions assigned')).toHaveLength(1);
-    expect(worker.logged('cannot read a topic, retrying; other topics continue')).toHaveLength(1);
-    const metric = async () =>
-      (await worker.get('/metrics')).text
-        .split('\n')
-        .filter((line) => line.startsWith('promo_intake_refused_partitions{'));
-    expect(await metric()).toEqual([`promo_intake_refused_partitions{topic="${acme}"} 2`]);
-    await createAcls(world.brokers, allow(TOPIC, acme, READ));
-    await world.untilDecided(60);
-    await worker.waitForLog('topic is readable again');
-    await until('no partition is refused', 40 * SECOND, async () =>
-      (await metric()).every((line) => line.endsWith(' 0')),
-    );
-    expect(worker.logged('partitions assigned')).toHaveLength(1);
-
-    const isCommitted = async (topic: string) => {
-      const [committed, ends] = [await world.committed(topic), await world.ends(topic)];
-      // Nothing is committed for an empty partition.
-      return committed.every((offset, index) => Math.max(offset, 0) === ends[index]);
-    };
-    // The permission is removed while the worker reads: commits of records decided meanwhile are refused as
-    // well.
-    let isRefused = false;
-    const feed = (async () => {
-      for (let i = 0; !isRefused; i++) {
-        await send(acme, `acme ${i}`);
-        await sleep(50);
+      try {
+        await until('the partition is refused again', 40 * SECOND, async () =>
+          (await metric()).some((line) => line.endsWith(' 2')),
+        );
+      } finally {
+        isRefused = true;
+        await feed;
       }
-    })();
-    await withAdmin(
-      (admin) =>
-        admin.deleteAcls({
-          filters: [
-            {
-              ...{ resourceType: TOPIC, resourceName: acme, operation: READ, principal: `User:${OPERATOR}` },
-              ...{ host: '*', permissionType: AclPermissionTypes.ALLOW },
-              resourcePatternType: ResourcePatternTypes.LITERAL,
-            },
-          ],
-        }),
-      world.brokers,
-    );
-    try {
-      await until('the partition is refused again', 40 * SECOND, async () =>
-        (await metric()).some((line) => line.endsWith(' 2')),
-      );
-    } finally {
-      isRefused = true;
-      await feed;
-    }
-    await send(bravo, 'still');
-    await until('bravo is committed', 20 * SECOND, () => isCommitted(bravo));
-    await sleep(5 * SECOND);
-    expect(worker.logged('offset commit failed').length).toBeLessThan(4);
-    expect(worker.logged('partitions assigned')).toHaveLength(1);
-    await createAcls(world.brokers, allow(TOPIC, acme, READ));
-    await until('acme is committed', 60 * SECOND, () => isCommitted(acme));
-    expect(await worker.stop()).toEqual({ code: 0, signal: null });
-  });
-});
+      await send(bravo, 'still');
+      await until('bravo is committed', 20 * SECOND, () => isCommitted(bravo));
+      await sleep(5 * SECOND);
+      expect(worker.logged('offset commit failed').length).toBeLessThan(4);
+      expect(worker.logged('partitions assigned')).toHaveLength(1);
+      await createAcls(world.brokers, allow(TOPIC, acme, READ));
+      await until('acme is committed', 60 * SECOND, () => isCommitted(acme));
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+    });
+  },
+);
 
 test('no command of this test run has written a secret or a part of a key', async () => {
   for (const [index, token] of secured.tokens.given.entries()) secured.secrets.set(`token ${index}`, token);
