@@ -11,6 +11,7 @@ import type { Reference } from '../domain/reference';
 import { DEAD_LETTER_REASONS } from '../domain/verdict/reasons';
 import { makeIntake } from '../intake/intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
+import { makeSharedRounds } from '../intake/shared-rounds';
 import { makeDrain } from '../kafka/admin/drain';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { makeKafkaSource } from '../kafka/consumer/group-source';
@@ -144,9 +145,11 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         logger,
       );
       const ledger = makeLedger(pool, { cluster: cluster.name, observe: observeSteps(metrics, tracing) });
+      const sharedRounds = makeSharedRounds();
       const plainIntake = makeIntake({
         ledger,
         references,
+        sharedRounds,
         sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
         breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
         logger,
@@ -163,6 +166,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         readDecidedUpTo: readDecided,
         beginAt: ({ topic, partition }, offset) =>
           beginAt(pool, { topic, partition, cluster: cluster.name }, offset),
+        areRoundsShared: () => sharedRounds.areShared(),
         clock: systemClock,
         logger,
         metrics,

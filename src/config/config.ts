@@ -123,7 +123,7 @@ export const SETTINGS = {
   }),
   PARTITIONS_AT_ONCE: setting({
     describe:
-      'Partitions that are decided at the same time, each over its own connection to Postgres. When fewer partitions have records, one may have two batches in flight.',
+      'Batches in flight at the same time, each over its own connection to Postgres. A batch may hold records of any partitions.',
     fallback: '3',
     example: '3',
     parse: integer(1, 64),

@@ -17,18 +17,27 @@ const MAX_LOGGED_OFFSETS = 20;
 /** At most this many different causes of dead letters are named in one line of the log. */
 const MAX_LOGGED_DETAILS = 5;
 
+/** Observes a transaction. @param events of all its partitions, or of all its requests */
+export function observeTransaction(
+  { metrics }: Pick<Observers, 'metrics'>,
+  events: number,
+  ms: number,
+): void {
+  metrics.batchEvents.observe(events);
+  metrics.batchSeconds.observe(ms / 1000);
+}
+
 /**
- * Counts each answer once, with one increment for each combination of labels in the batch. Logs the records
- * that have no verdict row.
+ * Counts each answer once, with one increment for each combination of labels. Logs the records that have no
+ * verdict row.
+ *
+ * @param answers of one partition, or of one webhook connection
  */
-export function observeBatch(
+export function observeAnswers(
   { metrics, logger }: Observers,
   origin: Origin,
   answers: readonly Answer[],
-  ms: number,
 ): void {
-  metrics.batchEvents.observe(answers.length);
-  metrics.batchSeconds.observe(ms / 1000);
   const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
   const unstored = new Map<string, number[]>();
   /** The detailed causes of dead letters, by reason. */

@@ -6,7 +6,6 @@ import type { Connection } from '../domain/reference';
 import type { Decision } from '../domain/verdict/decide';
 import type { DeadLetterReason } from '../domain/verdict/reasons';
 import type { Header } from '../lib/record-header';
-
 import type { TopicPartition } from '../lib/topic-partition';
 
 /** The origin of a batch: a Kafka partition, or the webhook. */
@@ -24,6 +23,17 @@ export interface WebhookRequest {
 
 export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest): origin is P {
   return 'topic' in origin;
+}
+
+/** Consecutive records of one Kafka partition, to be decided in one batch with the parts of others. */
+export interface BatchPart {
+  readonly source: TopicPartition;
+  readonly envelopes: readonly Envelope[];
+  /**
+   * One past the last record of the partition that was answered before these envelopes. A store that has
+   * decided less has lost records (StoreBehind). Absent where this worker does not continue the partition.
+   */
+  readonly expectedUpTo?: number | undefined;
 }
 
 /** A delivery as a transport received it. */

@@ -24,7 +24,7 @@ export interface Unanswered extends Omit<Answer, 'decision'> {
 
 export interface Prepared {
   readonly items: Item[];
-  readonly unanswered: readonly Unanswered[];
+  readonly unanswered: Unanswered[];
 }
 
 /**
@@ -47,20 +47,21 @@ function isAnswered(answer: Unanswered): answer is Answer {
 }
 
 /**
- * Claims and judges the envelopes of a batch.
+ * Claims and judges envelopes of one origin, and appends them to the batch.
  *
+ * @param into the batch, with the envelopes of earlier origins
  * @throws PayloadUnavailable at the first envelope that has a connection and cannot be decoded now
  * @throws NoSuchConnection
  * @throws OperatorSuspended for a request to the webhook: a Kafka record of a suspended operator is rejected
  */
 export function prepare(
+  into: Prepared,
   reference: Reference,
   origin: NumberedPartition | WebhookRequest,
   envelopes: readonly Envelope[],
   panic: boolean,
-): Prepared {
-  const items: Item[] = [];
-  const unanswered: Unanswered[] = [];
+): void {
+  const { items, unanswered } = into;
   // Checks the connection even for a request without events: it is refused like any other of its connection.
   const requested = isPartition(origin) ? null : connectionOfRequest(reference, origin);
   for (const envelope of envelopes) {
@@ -79,7 +80,6 @@ export function prepare(
       decision: null,
     });
   }
-  return { items, unanswered };
 }
 
 function connectionOfRequest(reference: Reference, origin: WebhookRequest): Connection {

@@ -29,10 +29,9 @@ import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trac
 import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
 import { firstHeader } from '../lib/record-header';
-import type { TopicPartition } from '../lib/topic-partition';
 import { limitRate } from '../telemetry/logger';
 import { TRANSACTION_STEPS, type TransactionStep } from '../telemetry/metrics';
-import type { Envelope } from './delivery';
+import type { BatchPart, Envelope } from './delivery';
 import type { Intake, IntakeResult } from './intake';
 import { undecidedCause } from './undecided';
 
@@ -107,22 +106,27 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   /** The span of the batch or request in progress. */
   const current = new AsyncLocalStorage<Span>();
 
-  async function decide(intake: Decides, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
-    const [source, envelopes] = batch;
-    const attributes = attributesOf(source, groupId, envelopes);
+  async function decide(
+    intake: Decides,
+    ...batch: Parameters<Intake['decide']>
+  ): Promise<readonly IntakeResult[]> {
+    const [parts] = batch;
+    const topics = new Set(parts.map(({ source }) => source.topic));
     const span = tracer.startSpan(
-      `process ${source.topic}`,
-      { kind: SpanKind.CONSUMER, attributes },
+      `process ${[...topics].join(' ')}`,
+      { kind: SpanKind.CONSUMER, attributes: attributesOf(parts, groupId) },
       ROOT_CONTEXT,
     );
     // An unsampled batch has no use for links, so its headers are not read.
     if (!span.isRecording()) return intake.decide(...batch);
-    span.addLinks(linksOf(envelopes));
-    const result = await current.run(span, () => intake.decide(...batch));
-    span.setAttribute('promo_intake.decided_count', result.answers.length);
-    if (result.undecided !== null) fail(span, result.undecided, undecidedCause(result.undecided));
+    span.addLinks(linksOf(parts.flatMap(({ envelopes }) => envelopes)));
+    const results = await current.run(span, () => intake.decide(...batch));
+    const decided = results.reduce((sum, { answers }) => sum + answers.length, 0);
+    span.setAttribute('promo_intake.decided_count', decided);
+    const undecided = results.find((result) => result.undecided !== null)?.undecided ?? null;
+    if (undecided !== null) fail(span, undecided, undecidedCause(undecided));
     span.end();
-    return result;
+    return results;
   }
 
   async function request<A extends Answered>(
@@ -200,22 +204,23 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   };
 }
 
-function attributesOf(
-  { topic, partition }: TopicPartition,
-  groupId: string | undefined,
-  envelopes: readonly Envelope[],
-): Attributes {
-  const [first, last] = [envelopes.at(0)?.offset, envelopes.at(-1)?.offset];
+/** A batch of several partitions names neither a partition nor offsets. */
+function attributesOf(parts: readonly BatchPart[], groupId: string | undefined): Attributes {
+  const [only, ...others] = parts;
+  const [first, last] = [only?.envelopes.at(0)?.offset, only?.envelopes.at(-1)?.offset];
   return {
     'messaging.system': 'kafka',
     'messaging.operation.name': 'process',
     'messaging.operation.type': 'process',
-    'messaging.destination.name': topic,
-    'messaging.destination.partition.id': String(partition),
+    ...(only === undefined ? {} : { 'messaging.destination.name': only.source.topic }),
     ...(groupId === undefined ? {} : { 'messaging.consumer.group.name': groupId }),
-    'messaging.batch.message_count': envelopes.length,
-    ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
-    ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),
+    'messaging.batch.message_count': parts.reduce((sum, { envelopes }) => sum + envelopes.length, 0),
+    ...(only !== undefined &&
+      others.length === 0 && {
+        'messaging.destination.partition.id': String(only.source.partition),
+        ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
+        ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),
+      }),
   };
 }
 

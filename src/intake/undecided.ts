@@ -35,6 +35,14 @@ export class PayloadUnavailable extends HeldUp {
   override readonly name = 'PayloadUnavailable';
 }
 
+/**
+ * Parts of several partitions cannot be decided in one batch. Each of them is decided alone, so that one
+ * partition's trouble does not stop the others (U3).
+ */
+export class NotTogether extends Undecided {
+  override readonly name = 'NotTogether';
+}
+
 /** The reference data has no such webhook connection, or no longer has it. */
 export class NoSuchConnection extends Undecided {
   override readonly name = 'NoSuchConnection';

@@ -1,27 +1,21 @@
 /**
- * The deciding transaction (docs/rules.md, D1-D3): lock the partition, find decided events, lock the rounds,
+ * The deciding transaction (docs/rules.md, D1-D3): lock the partitions, find decided events, lock the rounds,
  * decide, write. Only this module begins and commits such a transaction. A batch of at most FEW_EVENTS locks
- * its rounds in the same round trip as its partition.
+ * its rounds in the same round trip as its partitions.
  *
  * All statements work on sets. Keys and rounds are passed in ascending order: two batches that lock in
  * different orders deadlock. Every transaction locks its rounds before it writes its keys.
  */
 
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
-import {
-  type Coordinates,
-  type Decision,
-  decide,
-  type Item,
-  type KeyedItem,
-  type Known,
-} from '../domain/verdict/decide';
+import { type Decision, decide, type Item, type KeyedItem, type Known } from '../domain/verdict/decide';
 import { FeedMap } from '../domain/verdict/feed-map';
 import { newRound, type Round } from '../domain/verdict/round';
 import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
+import { countedOf, findRereadItems, type LedgerPart } from './parts';
 import { lockBatchRounds, readDecidedRounds } from './statements/batch-rounds';
 import * as events from './statements/events';
 import * as partitions from './statements/partitions';
@@ -30,21 +24,15 @@ import * as rounds from './statements/rounds';
 
 export interface LedgerBatch {
   /**
-   * In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or of one webhook request.
+   * At most MAX_BATCH_EVENTS, in the order in which they are decided: part by part, or all of the webhook.
    * The list passes to `decideBatch`, which empties it once the rows are made. Writing the rows takes
    * longest: items that stay alive meanwhile are copied by each garbage collection.
    */
   readonly items: Item[];
-  /** The partition of the items; null for the webhook. */
-  readonly partition: partitions.NumberedPartition | null;
+  /** The Kafka partitions of the items, each once; none for the webhook. */
+  readonly parts: readonly LedgerPart[];
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
-  /**
-   * One past the last record of the partition that its worker has had answered. A store that has decided less
-   * has lost records. Absent where this worker does not continue the partition: the decisions then do not
-   * show how far the partition is decided.
-   */
-  readonly expectedUpTo?: number | undefined;
   /** True where batches of the same feeds collided recently: such batches wait for one another. */
   readonly contended?: boolean;
   /** The error and the payload, where the batch is one event that failed twice. */
@@ -58,8 +46,8 @@ export interface LedgerBatch {
 }
 
 /**
- * The timed steps of a transaction. Step `find` includes begin and the partition's lock, and in a small batch
- * the rounds' locks: one round trip for all.
+ * The timed steps of a transaction. Step `find` includes begin and the partitions' locks, and in a small
+ * batch the rounds' locks: one round trip for all.
  */
 export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
@@ -108,14 +96,16 @@ export function makeLedger(
       return no;
     },
     async decideBatch(batch) {
-      const ofCluster = { ...batch, partition: batch.partition && { ...batch.partition, cluster } };
+      const parts = batch.parts.map((part) => ({ ...part, partition: { ...part.partition, cluster } }));
       try {
-        return await observe((stepEnded) => decideBatch(store, ofCluster, fewEvents, stepEnded, keys));
+        return await observe((stepEnded) =>
+          decideBatch(store, { ...batch, parts }, fewEvents, stepEnded, keys),
+        );
       } catch (error) {
         // The store may have been replaced: by a standby, a restored backup or an empty database.
         if (error instanceof StoreBehind || error instanceof StaleReference) keys.forget();
         // The store may have lost the number itself.
-        if (error instanceof StoreBehind && batch.partition !== null) numbers.delete(keyOf(batch.partition));
+        if (error instanceof StoreBehind) for (const { partition } of parts) numbers.delete(keyOf(partition));
         throw error;
       }
     },
@@ -205,7 +195,10 @@ async function decideUnderLocks(
   // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
   // the keys are known. A large batch does so afterwards, which spares the rounds of decided events. Both are
   // correct: `copyKeys` fails where another transaction has decided a key meanwhile.
-  const locking = partitions.lockPartition(session, batch.partition);
+  const locking = partitions.lockPartitions(
+    session,
+    batch.parts.map(({ partition }) => partition),
+  );
   // A decided event changes no round, whatever a resend contains.
   const lockAndNumber = (known: Known['events'] | null) =>
     Promise.all([lockBatchRounds(session, batch.items, known), events.nextBatch(session)]);
@@ -217,13 +210,14 @@ async function decideUnderLocks(
     feedLocks,
     locksAtOnce,
   ]);
-  if (locked.decidedUpTo < (batch.expectedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
+  for (const [part, { decidedUpTo }] of locked.entries())
+    if (decidedUpTo < (batch.parts[part]?.expectedUpTo ?? 0)) throw new StoreBehind(decidedUpTo);
   if (!isSameVersion(inForce, batch.reference))
     throw new StaleReference(`version ${inForce.version} is in force`);
 
   stepEnded('find');
   const [redelivered, [roundsById, { firstNo, nowMicros }], decidedRounds] = await Promise.all([
-    findRedelivered(session, batch.items, locked.nextOffset),
+    findRereadItems(session, batch, locked),
     locksAtOnce ?? lockAndNumber(decided),
     // A small batch has locked these rounds with the others.
     locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
@@ -246,11 +240,10 @@ async function decideUnderLocks(
     named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
     nowMicros,
   );
-  const counted = countedOf(batch, decisions, locked);
   const changed = Promise.all([
     ...updates.map(({ statement, values }) => session.query(statement, values)),
     batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
-    counted && partitions.countPartition(session, counted),
+    partitions.countPartitions(session, countedOf(batch, decisions, locked)),
   ]);
   // The committing caller awaits it and receives its error. Nobody awaits it where making the rows throws.
   changed.catch(() => {});
@@ -276,41 +269,6 @@ async function decideUnderLocks(
 
 function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
-}
-
-/** The batch's changes to the row of its partition; null where the batch has no partition. */
-function countedOf(
-  batch: LedgerBatch,
-  decisions: readonly Decision[],
-  locked: partitions.PartitionOffsets,
-): partitions.Counted | null {
-  if (batch.partition === null) return null;
-  return {
-    partitionNo: batch.partition.no,
-    after: offsetsAfter(batch, decisions, locked),
-    records: batch.items.length,
-    counts: partitions.countsOf(decisions),
-  };
-}
-
-/**
- * The partition's offsets after the batch. `nextOffset` only grows. New decisions set `decidedUpTo` to the
- * batch's end, even to a lower offset: the topic was then deleted and created again. A batch that is only
- * answered again can only raise it. So can a replay, unless it leaves a gap in front.
- */
-function offsetsAfter(
-  { items, expectedUpTo }: LedgerBatch,
-  decisions: readonly Decision[],
-  locked: partitions.PartitionOffsets,
-): partitions.PartitionOffsets {
-  const { first, last } = sourcesOf(items);
-  const end = (last?.offset ?? -1) + 1;
-  const nextOffset = Math.max(locked.nextOffset, end);
-  const isReplay = expectedUpTo === undefined;
-  if (!isReplay && decisions.some(({ redelivered }) => !redelivered)) return { nextOffset, decidedUpTo: end };
-  if (isReplay && (first?.offset ?? 0) > locked.decidedUpTo)
-    return { nextOffset, decidedUpTo: locked.decidedUpTo };
-  return { nextOffset, decidedUpTo: Math.max(locked.decidedUpTo, end) };
 }
 
 function feedsOf(items: readonly Item[]): number[] {
@@ -353,28 +311,8 @@ async function findDecided(session: Session, items: readonly Item[]): Promise<Kn
   return decided;
 }
 
-/** Finds redelivered items without keys of their own. Reads nothing where all records are new. */
-async function findRedelivered(
-  session: Session,
-  items: readonly Item[],
-  nextOffset: number,
-): Promise<Omit<Known, 'rounds' | 'events' | 'tags'>> {
-  const { first, last } = sourcesOf(items);
-  const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
-  return readBefore ? events.findRedelivered(session, first, last) : NOTHING_REDELIVERED;
-}
-
 /** For a small batch, or one without decided events. */
 const NO_ROUNDS: Known['rounds'] = new FeedMap();
-const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
-
-function sourcesOf(items: readonly Item[]): {
-  first: Coordinates | undefined;
-  last: Coordinates | undefined;
-} {
-  return { first: items.at(0)?.source ?? undefined, last: items.at(-1)?.source ?? undefined };
-}
-
 interface ToWrite {
   fresh: events.Fresh[];
   resends: { item: KeyedItem; first: events.Fresh['outcome']; contentDiffers: boolean }[];

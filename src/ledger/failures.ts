@@ -84,14 +84,14 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
  */
 export const LOCK_FEEDS = 'lock_feeds';
 
-/** The statement in which a batch waits for the previous batch of its partition (partitions.ts). */
-export const LOCK_PARTITION = 'lock_partition';
+/** The statement in which a batch waits for earlier batches of its partitions (partitions.ts). */
+export const LOCK_PARTITIONS = 'lock_partitions';
 
 /**
- * Statements on the partition's own row. They contain no data of an event, so every failure is the store's,
+ * Statements on the partitions' own rows. They contain no data of an event, so every failure is the store's,
  * such as exhausted transaction ids.
  */
-const OF_PARTITION = new Set([LOCK_PARTITION, 'count_partition']);
+const OF_PARTITIONS = new Set([LOCK_PARTITIONS, 'count_partitions']);
 
 const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);
 
@@ -109,12 +109,34 @@ export function classify(error: unknown): FailureClass {
   if (sqlState === '23505' && error.constraint !== undefined && KEY_CONSTRAINTS.has(error.constraint))
     return 'again';
   const failureClass = CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
-  return failureClass === 'data' && OF_PARTITION.has(error.statement) ? 'undecided' : failureClass;
+  return failureClass === 'data' && OF_PARTITIONS.has(error.statement) ? 'undecided' : failureClass;
 }
 
-/** Whether another batch of the same partition held its lock for longer than this batch may wait. */
+/** Whether another batch held the lock of a partition for longer than this batch may wait. */
 export function isHeldByPartition(error: unknown): boolean {
   return (
-    error instanceof StoreError && error.statement === LOCK_PARTITION && error.sqlState === LOCK_TIMEOUT_STATE
+    error instanceof StoreError &&
+    error.statement === LOCK_PARTITIONS &&
+    error.sqlState === LOCK_TIMEOUT_STATE
   );
 }
+
+/**
+ * Whether the store does not answer, or refuses every transaction for now. No other batch would be decided.
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
+export function isStoreAway(error: unknown): boolean {
+  if (!(error instanceof StoreError)) return false;
+  const { sqlState } = error;
+  return (
+    sqlState === undefined ||
+    sqlState === READ_ONLY_STATE ||
+    AWAY_CLASSES.has(sqlState.slice(0, 2)) ||
+    sqlState.startsWith('57P')
+  );
+}
+
+/** The SQLSTATE of a write to a store that is read-only, such as a standby. */
+const READ_ONLY_STATE = '25006';
+/** Connection exceptions and insufficient resources, such as a full disk. */
+const AWAY_CLASSES = new Set(['08', '53']);

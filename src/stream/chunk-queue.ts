@@ -62,6 +62,8 @@ export class ChunkQueue {
   private heldBytes = 0;
   /** Decompressed bytes of this queue that wait. */
   private openedBytes = 0;
+  /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
+  private peeking: Promise<unknown> | null = null;
 
   constructor(private readonly shares: QueueShares) {}
 
@@ -137,11 +139,25 @@ export class ChunkQueue {
    *
    * Opens no further chunk once `maxBytes` are decompressed: each record keeps its whole decompressed chunk
    * in memory. Returns the records before a chunk that cannot be opened now, so they need not wait for it.
-   * The caller removes nothing from the queue meanwhile.
+   * The caller removes nothing from the queue meanwhile: see `untilRead`.
    *
    * @throws where the first chunk to read cannot be opened
    */
-  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
+  peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
+    const peeked = this.read(maxRecords, maxBytes, behind);
+    const done = (): void => {
+      this.peeking = null;
+    };
+    this.peeking = peeked.then(done, done);
+    return peeked;
+  }
+
+  /** Resolves when no read is in progress. */
+  async untilRead(): Promise<void> {
+    while (this.peeking !== null) await this.peeking;
+  }
+
+  private async read(maxRecords: number, maxBytes: number, behind: number): Promise<StreamRecord[]> {
     this.releaseOpened();
     const head: StreamRecord[] = [];
     let bytes = 0;
@@ -171,16 +187,15 @@ export class ChunkQueue {
     return head;
   }
 
-  /** Whether at least this many bytes wait in chunks that no batch has read from. */
-  hasUnread(bytes: number): boolean {
+  /** Memory of the chunks that no batch has read from. */
+  get unreadBytes(): number {
     let unread = 0;
     for (let index = this.chunks.length - 1; index >= 0; index--) {
       const waiting = this.chunks[index];
-      if (waiting === undefined || waiting.recordsRead > 0) return false;
+      if (waiting === undefined || waiting.recordsRead > 0) break;
       unread += memoryOf(waiting.chunk);
-      if (unread >= bytes) return true;
     }
-    return false;
+    return unread;
   }
 
   /**

@@ -29,6 +29,8 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly batchEvents: number;
+  /** Whether records of different partitions share rounds; by default they share none. */
+  readonly areRoundsShared?: () => boolean;
   /** Replaces LARGE_BATCH_BYTES and AHEAD_BYTES, in tests. */
   readonly largeBatchBytes?: number | undefined;
   readonly partitionsAtOnce: number;

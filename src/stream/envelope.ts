@@ -37,6 +37,12 @@ function unavailable(error: unknown): Envelope['payload'] {
  */
 const DECODED_AT_ONCE = 64;
 
+/** Decoded records, and why the record behind them cannot be decoded; null where all are. */
+export interface DecodedRecords {
+  readonly envelopes: readonly Envelope[];
+  readonly failure: Error | null;
+}
+
 /**
  * Decodes records up to the first that cannot be decoded now. The records before it need not wait for it.
  *
@@ -46,7 +52,7 @@ export async function decodeRecords(
   records: readonly StreamRecord[],
   wireFormat: Pick<WireFormat, 'decode'>,
   whileWaiting: <T>(asked: Promise<T>) => Promise<T>,
-): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
+): Promise<DecodedRecords> {
   const envelopes: Envelope[] = [];
   try {
     for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {

@@ -1,28 +1,23 @@
 /**
- * The stream: one loop for each partition that the group assigns to this worker, and one committer for all
- * loops.
+ * The stream: a lane for each partition that the group assigns to this worker. One pipeline decides the
+ * records of all lanes, and one committer commits their offsets.
  *
- * Partitions are independent: an undecided partition waits while the others continue (docs/rules.md, U1-U6).
+ * Partitions are independent: an undecided partition waits while the others go on (docs/rules.md, U1-U6).
  */
 
 import type { SourceListener } from '../kafka/port';
 import { messageOf } from '../lib/errors';
-import { Semaphore } from '../lib/semaphore';
 import { keyOf } from '../lib/topic-partition';
-import { Turns } from '../lib/turns';
 import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import type { StreamDeps } from './deps';
-import { PartitionLoop, type PartitionStatus } from './partition-loop';
+import { Lane } from './lane';
+import { Pipeline } from './pipeline';
+import type { PartitionStatus } from './position';
 import type { UndecidedPartition } from './retry-wait';
 
 /** Interval of the checks whether the store still has the decisions of partitions that receive no records. */
 export const STORE_CHECK_MS = 20_000;
-/**
- * A turn ends after this time, though its partition may still wait for the store, for a lock or over a long
- * line. Until then no other partition with a large backlog is read and judged.
- */
-const LONGEST_TURN_MS = 100;
 
 export interface Stream {
   start(): Promise<void>;
@@ -51,10 +46,9 @@ export interface Stream {
 
 export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger, metrics } = deps;
-  const slots = new Semaphore(deps.partitionsAtOnce);
-  const turns = new Turns((ended) => clock.sleep(LONGEST_TURN_MS, ended));
   const committer = makeCommitter(deps);
-  let loops = new Map<string, PartitionLoop>();
+  let lanes = new Map<string, Lane>();
+  const pipeline = new Pipeline(deps, () => lanes.values());
   let joined = false;
   let stopping = false;
   /**
@@ -70,28 +64,32 @@ export function makeStream(deps: StreamDeps): Stream {
 
   const listener: SourceListener = {
     onAssigned(partitions) {
-      for (const loop of loops.values()) loop.revoke();
+      for (const lane of lanes.values()) lane.revoke();
       committer.discardPending();
       // A counter that does not exist yet cannot be seen to rise.
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       metrics.refusedPartitions.reset();
-      loops = new Map();
+      lanes = new Map();
       if (stopping) return;
-      const shared = { slots, turns, committer, queueShares: new QueueShares(), onActive: markActive };
-      for (const partition of partitions)
-        loops.set(keyOf(partition), new PartitionLoop(partition, deps, shared));
+      const shared = {
+        committer,
+        queueShares: new QueueShares(),
+        onActive: markActive,
+        onReady: (lane: Lane) => pipeline.onReady(lane),
+      };
+      for (const partition of partitions) lanes.set(keyOf(partition), new Lane(partition, deps, shared));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
     onChunk(chunk) {
-      loops.get(keyOf(chunk))?.offer(chunk);
+      lanes.get(keyOf(chunk))?.offer(chunk);
     },
     onHighWatermark(partition, offset, start) {
       lastFetch = clock.now();
-      loops.get(keyOf(partition))?.onHighWatermark(offset, start);
+      lanes.get(keyOf(partition))?.onHighWatermark(offset, start);
     },
     onPositioned(partition, offset, expectedUpTo, cluster) {
-      loops.get(keyOf(partition))?.onPositioned(offset, expectedUpTo, cluster);
+      lanes.get(keyOf(partition))?.onPositioned(offset, expectedUpTo, cluster);
       checkSoon.abort();
     },
     onPassedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
@@ -112,17 +110,17 @@ export function makeStream(deps: StreamDeps): Stream {
       await clock.sleep(STORE_CHECK_MS, checkSoon.signal);
       if (stopping) return;
       checkSoon = new AbortController();
-      const checked = [...loops.values()].flatMap((loop) => {
-        const expected = loop.expectedUpTo();
-        return expected === null || expected === 0 ? [] : [{ loop, expected }];
+      const checked = [...lanes.values()].flatMap((lane) => {
+        const expected = lane.expectedUpTo();
+        return expected === null || expected === 0 ? [] : [{ lane, expected }];
       });
       try {
-        for (const loop of loops.values()) await loop.checkMoved();
+        for (const lane of lanes.values()) await lane.checkMoved();
         if (checked.length === 0) continue;
-        const decidedUpTo = await deps.readDecidedUpTo(checked.map(({ loop }) => loop.partition));
-        for (const [index, { loop, expected }] of checked.entries()) {
+        const decidedUpTo = await deps.readDecidedUpTo(checked.map(({ lane }) => lane.partition));
+        for (const [index, { lane, expected }] of checked.entries()) {
           const decided = decidedUpTo[index] ?? 0;
-          if (decided < expected && loop.expectedUpTo() === expected) loop.rewindTo(decided);
+          if (decided < expected && lane.expectedUpTo() === expected) lane.rewindTo(decided);
         }
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'cannot read how far the store has decided, retrying');
@@ -138,10 +136,11 @@ export function makeStream(deps: StreamDeps): Stream {
     async stop(deadlineMs) {
       stopping = true;
       checkSoon.abort();
+      pipeline.stop();
       const deadline = new AbortController();
       const late = clock.sleep(deadlineMs, deadline.signal).then(() => !deadline.signal.aborted);
-      const loopsFinished = Promise.all([...loops.values()].map((loop) => loop.finish()));
-      const stopped = loopsFinished.then(() => committer.flush()).then(() => source.stop());
+      const finished = Promise.all([...lanes.values()].map((lane) => lane.finish()));
+      const stopped = finished.then(() => committer.flush()).then(() => source.stop());
       const isLate = await Promise.race([stopped.then(() => false), late]);
       deadline.abort();
       if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; records in flight are read again');
@@ -149,12 +148,12 @@ export function makeStream(deps: StreamDeps): Stream {
     },
     joined: () => joined,
     idleMs: () => clock.now() - lastActivity,
-    undecided: () => [...loops.values()].flatMap((loop) => loop.undecided ?? []),
-    partitionStatuses: () => [...loops.values()].map((loop) => loop.status()),
+    undecided: () => [...lanes.values()].flatMap((lane) => lane.undecided ?? []),
+    partitionStatuses: () => [...lanes.values()].map((lane) => lane.status()),
     fetchAgeMs() {
-      const all = [...loops.values()];
+      const all = [...lanes.values()];
       // No fetch is sent while every partition is paused, so a missing answer is no fault of Kafka.
-      if (all.length > 0 && all.every((loop) => loop.isFetchPaused)) lastFetch = clock.now();
+      if (all.length > 0 && all.every((lane) => lane.isFetchPaused)) lastFetch = clock.now();
       return clock.now() - lastFetch;
     },
   };

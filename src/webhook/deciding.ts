@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { JsonText } from '../domain/event/payload';
-import { observeBatch } from '../intake/batch-metrics';
+import { observeAnswers, observeTransaction } from '../intake/batch-metrics';
 import type { Envelope, WebhookRequest } from '../intake/delivery';
 import type { Intake } from '../intake/intake';
 import { isOfNoConnection, isOfSuspendedOperator, undecidedCause } from '../intake/undecided';
@@ -62,7 +62,8 @@ export function makeDeciding(
     const { answers, undecided } = await intake.decideRequest(origin, envelopes);
     let published: Promise<void> | null = null;
     if (answers.length > 0) {
-      observeBatch({ metrics, logger }, origin, answers, clock.now() - began);
+      observeTransaction({ metrics }, answers.length, clock.now() - began);
+      observeAnswers({ metrics, logger }, origin, answers);
       published = publishing?.publish(origin, answers.map(withoutRecord)) ?? null;
       // If every request is decided only in part, no request awaits the promise: its rejection needs a
       // handler.

@@ -15,6 +15,7 @@ import type { Answer, Envelope } from '../../src/intake/delivery';
 import { makeIntake } from '../../src/intake/intake';
 import { parseReference } from '../../src/reference-file/reference-file';
 import { nothingKnown } from '../support/builders';
+import { decidePart } from '../support/ledger';
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const feedOf = (events: number, seed = 1) => [...makeFeed({ seed, events, now: NOW })];
@@ -71,7 +72,9 @@ async function decideFeed(records: readonly FeedRecord[]) {
   });
   const answers: Answer[] = [];
   for (const [offset, record] of records.entries()) {
-    const result = await intake.decide({ topic: record.topic, partition: 0 }, [toEnvelope(record, offset)]);
+    const result = await decidePart(intake, { topic: record.topic, partition: 0 }, [
+      toEnvelope(record, offset),
+    ]);
     if (result.undecided !== null) throw result.undecided;
     answers.push(...result.answers);
   }

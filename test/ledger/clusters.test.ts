@@ -2,7 +2,15 @@
 
 import { beginAt, nameOfCluster, readDecidedUpTo } from '../../src/ledger/decide-batch';
 import { inspect } from '../../src/ledger/invariants';
-import { aBet, anEnvelope, brief, type Content, freshStore, type TestStore } from '../support/ledger';
+import {
+  aBet,
+  anEnvelope,
+  brief,
+  type Content,
+  decidePart,
+  freshStore,
+  type TestStore,
+} from '../support/ledger';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -18,7 +26,7 @@ function on(cluster: string) {
   const { intake } = store.writer({ cluster });
   return async (from: number, expectedUpTo: number, ...contents: Content[]): Promise<string[]> => {
     const envelopes = contents.map((content, index) => anEnvelope(content, from + index));
-    const { answers, undecided } = await intake.decide(source, envelopes, expectedUpTo);
+    const { answers, undecided } = await decidePart(intake, source, envelopes, expectedUpTo);
     if (undecided !== null) throw undecided;
     return answers.map(brief);
   };

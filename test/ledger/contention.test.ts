@@ -3,11 +3,19 @@
  * turns (R1, U4).
  */
 
-import { sleep, until } from '../../dev/servers/deadline';
+import { sleep } from '../../dev/servers/deadline';
 import type { Ledger } from '../../src/ledger/decide-batch';
 import { LostRace } from '../../src/ledger/failures';
 import { LOCK_TIMEOUT_MS } from '../../src/postgres/transaction';
-import { aBet, anEnvelope, brief, freshStore, type TestStore, withClient } from '../support/ledger';
+import {
+  aBet,
+  anEnvelope,
+  brief,
+  decidePart,
+  freshStore,
+  type TestStore,
+  withClient,
+} from '../support/ledger';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -130,51 +138,6 @@ test('a batch that takes a turn waits for the turns of its feed, and for no othe
   expect([await first, await second]).toEqual([['accepted'], ['accepted']]);
 });
 
-test('batches of a topic that take turns are judged once the one before has sent its writes [U4]', async () => {
-  let batches = 0;
-  const begun: string[] = [];
-  const held = new Map<string, () => void>();
-  const hold = (step: string) => new Promise<void>((resolve) => held.set(step, resolve));
-  const worker = store.writer({
-    wrap: (ledger) => ({
-      ...ledger,
-      decideBatch: async (batch: Batch) => {
-        if (batches++ === 0) throw new LostRace('another writer was first');
-        if (batches === 2) return ledger.decideBatch(batch);
-        const [item] = batch.items;
-        const eventId = item?.type === 'keyed' ? item.eventId : '';
-        begun.push(eventId);
-        await hold(`${eventId} before`);
-        return ledger.decideBatch({ ...batch, beforeCommit: () => hold(`${eventId} sent`) });
-      },
-    }),
-  });
-  const read = (connection: string, partition: number, eventId: string) =>
-    worker.partition(connection, partition).read(aBet({ event_id: eventId, round_id: eventId }));
-  const isHeld = (step: string) => until(`held: ${step}`, 5_000, () => held.has(step));
-  const letGo = async (step: string) => {
-    await isHeld(step);
-    held.get(step)?.();
-  };
-
-  await read('acme', 2, 'race');
-  const first = read('acme', 0, 'first');
-  await isHeld('first before');
-  const second = read('acme', 1, 'second');
-  // A batch of another topic does not wait for them.
-  const other = read('acme.apart', 0, 'other');
-  await isHeld('other before');
-  await sleep(50);
-  expect(begun).toEqual(['first', 'other']);
-
-  await letGo('first before');
-  await isHeld('first sent');
-  await isHeld('second before');
-  for (const step of ['first sent', 'second before', 'second sent', 'other before', 'other sent'])
-    await letGo(step);
-  expect(await Promise.all([first, second, other])).toEqual([['accepted'], ['accepted'], ['accepted']]);
-});
-
 test.each([
   ['the key of an event, with its writes sent, calls onSent', 1, { event_id: 'e', round_id: 'other' }],
   ['a round, before it is decided, does not call onSent', 0, { event_id: 'f', round_id: 'r' }],
@@ -183,7 +146,7 @@ test.each([
   const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
   let sent = 0;
   const source = { topic: 'acme.second', partition: 0 };
-  const second = store.writer().intake.decide(source, [anEnvelope(aBet(ours), 0)], 0, () => {
+  const second = decidePart(store.writer().intake, source, [anEnvelope(aBet(ours), 0)], 0, () => {
     sent++;
   });
   await store.untilOneWaits();
@@ -233,7 +196,7 @@ test('batches of several feeds that take turns never deadlock, whatever the orde
         const envelopes = [...inOrder, ...inOrder].map((claim, index) =>
           anEnvelope(aBet({ round_id: `${n}-${index >> 1}` }), n * 4 + index, [claim]),
         );
-        return writer(true).intake.decide({ topic: 'shared', partition }, envelopes);
+        return decidePart(writer(true).intake, { topic: 'shared', partition }, envelopes);
       }),
     );
     expect(results.map(({ undecided }) => undecided)).toEqual([null, null, null]);

@@ -10,6 +10,7 @@ import {
   aSettled,
   aWin,
   brief,
+  decidePart,
   freshStore,
   type TestStore,
 } from '../support/ledger';
@@ -322,35 +323,35 @@ describe('records read again', () => {
       await readDecidedUpTo(pool, [source]),
       await store.rows('select next_offset, decided_up_to from promo.partitions'),
     ];
-    await intake.decide(source, bets(10, 0), 0);
+    await decidePart(intake, source, bets(10, 0), 0);
     const [first, second] = [bets(2, 0), bets(2, 2)];
 
-    expect((await intake.decide(source, first, 0)).answers.map(brief)).toEqual(['accepted', 'accepted']);
+    expect((await decidePart(intake, source, first, 0)).answers.map(brief)).toEqual(['accepted', 'accepted']);
     expect(await howFar()).toEqual([[2], [['10', '2']]]);
     // Batches of another owner that does not know of the new log, and replays, do not change the position.
-    await intake.decide(source, first.slice(0, 1), 0);
-    await intake.decide(source, bets(1, 1));
+    await decidePart(intake, source, first.slice(0, 1), 0);
+    await decidePart(intake, source, bets(1, 1));
     expect(await howFar()).toEqual([[2], [['10', '2']]]);
-    await intake.decide(source, second, 2);
+    await decidePart(intake, source, second, 2);
     expect(await howFar()).toEqual([[4], [['10', '4']]]);
     // Like a standby that takes over without having received the last transactions.
-    const lost = await intake.decide(source, bets(1, 6), 6);
+    const lost = await decidePart(intake, source, bets(1, 6), 6);
     expect([lost.answers, lost.undecided]).toEqual([[], expect.objectContaining({ decidedUpTo: 4 })]);
 
-    await intake.decide(source, bets(8, 4), 4);
+    await decidePart(intake, source, bets(8, 4), 4);
     expect(await howFar()).toEqual([[12], [['12', '12']]]);
   });
 
   test('a replay after a gap does not move the position, so workers still notice the gap [U1]', async () => {
     const { intake, pool } = store.writer();
     const source = { topic: 'acme', partition: 0 };
-    await intake.decide(source, [anEnvelope(aBet(), 0)], 0);
-    await intake.decide(source, [anEnvelope(aBet(), 5)]);
+    await decidePart(intake, source, [anEnvelope(aBet(), 0)], 0);
+    await decidePart(intake, source, [anEnvelope(aBet(), 5)]);
     expect(await readDecidedUpTo(pool, [source])).toEqual([1]);
-    expect((await intake.decide(source, [anEnvelope(aBet(), 6)], 6)).undecided).toMatchObject({
+    expect((await decidePart(intake, source, [anEnvelope(aBet(), 6)], 6)).undecided).toMatchObject({
       decidedUpTo: 1,
     });
-    await intake.decide(source, [anEnvelope(aBet(), 1), anEnvelope(aBet(), 2)]);
+    await decidePart(intake, source, [anEnvelope(aBet(), 1), anEnvelope(aBet(), 2)]);
     expect(await readDecidedUpTo(pool, [source])).toEqual([3]);
   });
 
@@ -395,7 +396,7 @@ describe('records without a verdict row', () => {
       ...anEnvelope(aBet(), 0),
       payload: { type: 'schema_unknown' as const, schemaId: 7 },
     };
-    const result = await intake.decide({ topic: 'acme', partition: 0 }, [schemaUnknown]);
+    const result = await decidePart(intake, { topic: 'acme', partition: 0 }, [schemaUnknown]);
     expect(result.answers.map(brief)).toEqual(['dead letter schema_unknown']);
     await store.partition('nobody').read(aBet());
 
@@ -423,7 +424,7 @@ describe('records without a verdict row', () => {
     const envelopes = [0, 1, 2, 3].map((offset) =>
       anEnvelope(aBet({ event_id: `e-${offset}` }), offset, offset === 1 ? ['acme-shared'] : []),
     );
-    const { answers, undecided } = await worker.intake.decide(source, envelopes);
+    const { answers, undecided } = await decidePart(worker.intake, source, envelopes);
     expect(answers.map(brief)).toEqual(['dead letter unclaimed', 'accepted']);
     expect(undecided?.message).toMatch(/dead-letter topic refused: too large/);
     expect(sent).toEqual([0, 2, 3, 0]);
@@ -442,7 +443,7 @@ describe('records without a verdict row', () => {
       anEnvelope(aBet({ event_id: 'unclaimed' }), 1),
       anEnvelope(aBet({ event_id: 'behind' }), 2, ['acme-shared']),
     ];
-    const refused = await worker.intake.decide(source, envelopes);
+    const refused = await decidePart(worker.intake, source, envelopes);
 
     expect(refused.answers.map(brief)).toEqual(['accepted']);
     expect(refused.undecided?.message).toMatch(/dead-letter topic refused: broker says no/);
@@ -450,7 +451,7 @@ describe('records without a verdict row', () => {
     expect(await store.balance('shared')).toEqual({ records_read: 1, accepted: 1 });
     expect(await store.value('select count(*) from promo_store.unstored')).toBe('0');
 
-    const later = await store.writer().intake.decide(source, envelopes.slice(1));
+    const later = await decidePart(store.writer().intake, source, envelopes.slice(1));
     expect(later.answers.map(brief)).toEqual(['dead letter unclaimed', 'accepted']);
   });
 });

@@ -12,6 +12,7 @@ import {
   aRefund,
   aSettled,
   brief,
+  decidePart,
   freshStore,
   TestStore,
   withClient,
@@ -458,7 +459,7 @@ describe('a store that cannot decide', () => {
     tries = 0;
 
     const envelopes = [aBet(), aBet(), aBet(), aBet()].map((bet, index) => anEnvelope(bet, 10 + index));
-    const result = await worker.intake.decide({ topic: 'acme', partition: 0 }, envelopes, 10);
+    const result = await decidePart(worker.intake, { topic: 'acme', partition: 0 }, envelopes, 10);
 
     expect([result.answers.map(brief), lostFrom(result.undecided)]).toEqual([['accepted', 'accepted'], 10]);
     expect(tries).toBe(3);
@@ -476,7 +477,7 @@ describe('a store that cannot decide', () => {
       }),
     });
     const envelopes = [aBet(), aBet(), aBet()].map((bet, index) => anEnvelope(bet, index));
-    await worker.intake.decide({ topic: 'acme', partition: 0 }, envelopes, 0, () => told.push('sent'));
+    await decidePart(worker.intake, { topic: 'acme', partition: 0 }, envelopes, 0, () => told.push('sent'));
     expect(told).toEqual(['3', '2', '1', 'sent']);
   });
 
@@ -530,7 +531,9 @@ describe('a store that cannot decide', () => {
           end $$;
           create trigger fail before update on promo_store.partitions for each row execute function fail()`);
       }
-      const result = await worker.intake.decide({ topic: 'nobody', partition: 0 }, [anEnvelope(aBet(), 0)]);
+      const result = await decidePart(worker.intake, { topic: 'nobody', partition: 0 }, [
+        anEnvelope(aBet(), 0),
+      ]);
       expect(result.answers.map(brief)).toEqual([]);
       expect(result.undecided).not.toBeNull();
       if (result.undecided instanceof Error) expect(classify(result.undecided)).toBe('undecided');
@@ -551,7 +554,9 @@ describe('a store that cannot decide', () => {
     const worker = silenced.writer({ maxConnections: 1, sendDeadLetters: async () => way.fallSilent() });
     try {
       const began = performance.now();
-      const result = await worker.intake.decide({ topic: 'nobody', partition: 0 }, [anEnvelope(aBet(), 0)]);
+      const result = await decidePart(worker.intake, { topic: 'nobody', partition: 0 }, [
+        anEnvelope(aBet(), 0),
+      ]);
       expect(result.undecided?.message).toMatch(/^commit: no answer within/);
       expect(performance.now() - began).toBeLessThan(15_000);
       way.speakAgain();

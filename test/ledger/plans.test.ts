@@ -126,11 +126,8 @@ describe.each(versions)('on %s', (version) => {
           isByIndex: true,
         });
       }
-      // By its number or by its name: each is unique.
-      expect(plans.get('lock_partition')).toMatch(
-        /Index Cond: \((partition_no = \$1|\(topic = \$2\) AND \(partition = \$3\) AND \(cluster_id = \$4\))\)/,
-      );
-      expect(plans.get('count_partition')).toMatch(/Index Cond: \(partition_no = \$1\)/);
+      expect(plans.get('lock_partitions')).toMatch(/Index Cond: \(partition_no = ANY \(\$1\)\)/);
+      expect(plans.get('count_partitions')).toMatch(/Index Cond: \(partition_no = ANY \(\$1\)\)/);
     },
   );
 

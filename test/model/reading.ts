@@ -1,5 +1,5 @@
 /** How a planned reader reads its partition: batch by batch, and again where a batch stays undecided. */
-import { anEnvelope, brief, type Writer } from '../support/ledger';
+import { anEnvelope, brief, decidePart, type Writer } from '../support/ledger';
 import type { PlannedPartition, PlannedReader } from './plan';
 
 export interface Reading {
@@ -33,7 +33,8 @@ export async function read(
   let offset = from;
   for (let batch = 0; offset < envelopes.length; batch++) {
     const size = sizes[batch % sizes.length] ?? 1;
-    const { answers, undecided } = await writer.intake.decide(
+    const { answers, undecided } = await decidePart(
+      writer.intake,
       { topic, partition },
       envelopes.slice(offset, offset + size),
     );

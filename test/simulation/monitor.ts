@@ -93,8 +93,14 @@ export class Monitor {
       const { partition_no: no, topic, partition } = row.newest ?? {};
       if (no != null) this.partitionNames.set(no, `${topic}/${partition}`);
     }
-    const partitions = new Set(transaction.appended.flatMap(({ values }) => values.partition_no ?? []));
-    must(partitions.size <= 1, 'D2', `a transaction spans the partitions ${[...partitions].join(', ')}`);
+    const counted = [...transaction.changed].flatMap(([row, table]) =>
+      table === 'partitions' ? (row.newest?.partition_no ?? []) : [],
+    );
+    for (const { values } of transaction.appended) {
+      const no = values.partition_no ?? null;
+      const isCounted = no === null || counted.includes(no);
+      must(isCounted, 'D2', `a transaction decides records of partition ${no} without its lock`);
+    }
     const keys = [...transaction.changed].filter(([, table]) => table === 'event_keys');
     const history = transaction.appended.filter(({ table }) => table === 'history');
     must(keys.length === history.length, 'I1', 'keys and verdicts of a transaction differ in number');

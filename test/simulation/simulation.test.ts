@@ -138,7 +138,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     },
     'permission denied',
   ],
-  ['decides records of several partitions in one transaction', 'D2', { ledger: spanning }, null],
+  ['decides a record of a partition that its transaction does not lock', 'D2', { ledger: spanning }, null],
   [
     'waits half as long as it logs',
     'I10',

@@ -334,6 +334,7 @@ class World {
     const fewEvents = this.random.pick([0, plan.batchEvents >> 1, plan.batchEvents]);
     // Either all batches take turns or none does.
     const largeBatchBytes = this.random.pick([0, Number.MAX_SAFE_INTEGER]);
+    const areRoundsShared = this.random.pick([false, true]);
     const plain = makeLedger(store, { fewEvents });
     const ledger: Ledger = {
       ...plain,
@@ -373,13 +374,16 @@ class World {
           }),
       },
       intake: {
-        decide: async (from, envelopes, decidedBefore, whenSent) => {
+        decide: async (parts, whenSent) => {
           const requestedIn = generation;
-          const result = await intake.decide(from, envelopes, decidedBefore, whenSent);
-          for (const { envelope } of result.answers)
-            generationOf.set(recordOf(from, envelope.offset), requestedIn);
-          this.watched(() => this.monitor.onAnswers(from, result.answers));
-          return result;
+          const results = await intake.decide(parts, whenSent);
+          for (const [index, { source: from }] of parts.entries()) {
+            const answers = results[index]?.answers ?? [];
+            for (const { envelope } of answers)
+              generationOf.set(recordOf(from, envelope.offset), requestedIn);
+            this.watched(() => this.monitor.onAnswers(from, answers));
+          }
+          return results;
         },
       },
       wireFormat: this.wireFormat(actor),
@@ -399,6 +403,7 @@ class World {
       logger,
       metrics,
       batchEvents: plan.batchEvents,
+      areRoundsShared: () => areRoundsShared,
       largeBatchBytes,
       partitionsAtOnce: plan.partitionsAtOnce,
     });

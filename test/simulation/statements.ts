@@ -27,16 +27,26 @@ type Statement = (on: Execution, request: Request) => Promise<Text[][]>;
 const STATEMENTS: Readonly<Record<string, Statement>> = {
   settings: async () => [],
 
-  async lock_partition(on, { text, values = [] }) {
-    const [no, topic, partition, cluster] = values;
-    const row = partitionByNo(on, Number(no));
-    const named = row && on.seen(row);
-    if (row === undefined || named?.topic !== topic || named?.partition !== String(partition)) return [];
-    if (named?.cluster_id !== cluster) return [];
-    if (/for update$/.test(text)) await on.lock(row);
-    const { next_offset: next = null, decided_up_to: decided } =
-      (/for update$/.test(text) ? on.current(row) : on.seen(row)) ?? {};
-    return [[next, decided ?? next, inForce(on)]];
+  async lock_partitions(on, { text, values = [] }) {
+    const isLocking = /order by p\.partition_no for update$/.test(text);
+    const numbers = readArray(values[0]).map(Number);
+    const found: Text[][] = [];
+    for (const no of numbers.toSorted((a, b) => a - b)) {
+      const row = partitionByNo(on, no);
+      if (row === undefined || on.seen(row) === undefined) continue;
+      if (isLocking) await on.lock(row);
+      const current = isLocking ? on.current(row) : on.seen(row);
+      if (current === undefined) continue;
+      const {
+        topic = null,
+        partition = null,
+        cluster_id: cluster = null,
+        next_offset: next = null,
+      } = current;
+      found.push([String(no), topic, partition, cluster, next, current.decided_up_to ?? next, inForce(on)]);
+      await on.betweenRows();
+    }
+    return found;
   },
 
   async partition_no(on, { values = [] }) {
@@ -185,20 +195,26 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     return [];
   },
 
-  async count_partition(on, { text, values = [] }) {
-    const row = partitionByNo(on, Number(values[0]));
-    if (row === undefined) return [];
-    await on.lock(row);
-    const before: Values = on.current(row) ?? {};
-    const after: Record<string, Text> = { ...before };
-    const given = (place = '') => Number(values[Number(place) - 1]);
-    if (!text.includes('set next_offset = $2, decided_up_to = nullif($3::bigint, $2),'))
-      throw new Error(`unknown form of the statement: ${text}`);
-    after.next_offset = String(given('2'));
-    after.decided_up_to = given('3') === given('2') ? null : String(given('3'));
-    for (const [, column = '', more] of text.matchAll(/(\w+) = \1 \+ \$(\d+)/g))
-      after[column] = String(Number(before[column]) + given(more));
-    on.change(row, 'partitions', after);
+  async count_partitions(on, { text, values = [] }) {
+    const form =
+      /set next_offset = c\.next_offset, decided_up_to = nullif\(c\.decided_up_to, c\.next_offset\),/;
+    if (!form.test(text)) throw new Error(`unknown form of the statement: ${text}`);
+    const columns = /c \((?<names>[^)]*)\)/.exec(text)?.groups?.names?.split(', ') ?? [];
+    const given = new Map(columns.map((name, place) => [name, readArray(values[place])]));
+    for (const [index, no] of (given.get('partition_no') ?? []).entries()) {
+      const row = partitionByNo(on, Number(no));
+      if (row === undefined) continue;
+      await on.lock(row);
+      const value = (column: string) => Number(given.get(column)?.[index]);
+      const before: Values = on.current(row) ?? {};
+      const after: Record<string, Text> = { ...before, next_offset: String(value('next_offset')) };
+      const decided = value('decided_up_to');
+      after.decided_up_to = decided === value('next_offset') ? null : String(decided);
+      for (const [, column = ''] of text.matchAll(/(\w+) = p\.\1 \+ c\.\1/g))
+        after[column] = String(Number(before[column]) + value(column));
+      on.change(row, 'partitions', after);
+      await on.betweenRows();
+    }
     return [];
   },
 };

@@ -38,7 +38,7 @@ export const FAILURES = {
 
 /** The statements that a read-only store refuses: they change rows or sequences, or lock rows. */
 export const WRITING: readonly string[] = [
-  ...['partition_no', 'lock_partition', 'lock_rounds', 'next_batch', 'update_rounds', 'count_partition'],
+  ...['partition_no', 'lock_partitions', 'lock_rounds', 'next_batch', 'update_rounds', 'count_partitions'],
   ...['record_panic', 'copy_keys', 'copy_rounds', 'copy_history', 'copy_resends', 'copy_unstored'],
   'lock_feeds',
 ];

@@ -11,9 +11,11 @@ import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import type { Answer, DeadLetter, Envelope } from '../../src/intake/delivery';
 import { type Intake, type IntakeResult, makeIntake } from '../../src/intake/intake';
+import type { RejectBreaker } from '../../src/intake/reject-limit';
 import { type Ledger, makeLedger } from '../../src/ledger/decide-batch';
 import { runMigrations } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
+import type { TopicPartition } from '../../src/lib/topic-partition';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
 import { makeLogger } from '../../src/telemetry/logger';
@@ -210,6 +212,7 @@ export interface WriterOptions {
   /** Wraps the ledger between the intake and the store. */
   readonly wrap?: (ledger: Ledger) => Ledger;
   readonly logger?: Logger;
+  readonly breaker?: RejectBreaker;
   /** The option of decideBatch. */
   readonly fewEvents?: number;
   /** The name of the Kafka cluster that it reads. */
@@ -295,6 +298,7 @@ export class TestStore {
         (async (letters) => {
           this.deadLetters.push(...letters);
         }),
+      breaker: options.breaker,
       logger,
       now: options.now ?? (() => performance.now()),
     });
@@ -432,7 +436,8 @@ export class TestPartition {
     contents: readonly Content[],
     claims: readonly string[] = [],
   ): Promise<IntakeResult> {
-    return this.intake.decide(
+    return decidePart(
+      this.intake,
       { topic: this.topic, partition: this.partition },
       contents.map((content, index) => anEnvelope(content, offset + index, claims)),
     );
@@ -452,4 +457,17 @@ export function brief({ decision }: Answer): string {
   const name = reason === null ? verdict : `${verdict}/${reason}`;
   if (decision.type === 'decided') return name + again;
   return `duplicate of ${name}${decision.contentDiffers ? ', differs' : ''}${again}`;
+}
+
+/** Decides a batch of one partition. */
+export async function decidePart(
+  intake: Pick<Intake, 'decide'>,
+  source: TopicPartition,
+  envelopes: readonly Envelope[],
+  expectedUpTo?: number,
+  whenSent?: () => void,
+): Promise<IntakeResult> {
+  const [result] = await intake.decide([{ source, envelopes, expectedUpTo }], whenSent);
+  if (result === undefined) throw new Error('a part of a batch has no result');
+  return result;
 }

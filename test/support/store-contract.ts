@@ -53,12 +53,10 @@ class Tx {
     return found;
   }
   async lockPartition(no: number, partition = 0, cluster = partitions.FIRST_CLUSTER) {
-    const { locked, inForce } = await partitions.lockPartition(this.session, {
-      ...sourceOf(partition),
-      no,
-      cluster,
-    });
-    return { ...locked, version: inForce.version };
+    const { locked, inForce } = await partitions.lockPartitions(this.session, [
+      { ...sourceOf(partition), no, cluster },
+    ]);
+    return { ...locked[0], version: inForce.version };
   }
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
   async refund(roundId: string, by: string): Promise<void> {
@@ -84,12 +82,9 @@ class Tx {
       clusters.map((cluster) => ({ ...sourceOf(0), cluster })),
     );
   count = (partitionNo: number, nextOffset: number, decidedUpTo = nextOffset) =>
-    partitions.countPartition(this.session, {
-      partitionNo,
-      after: { nextOffset, decidedUpTo },
-      records: 1,
-      counts: ONE_ACCEPTED,
-    });
+    partitions.countPartitions(this.session, [
+      { partitionNo, after: { nextOffset, decidedUpTo }, records: 1, ...ONE_ACCEPTED },
+    ]);
   write: StoreConnection['write'] = (writes) => this.connection.write(writes);
 
   async commit(): Promise<void> {

@@ -185,7 +185,7 @@ const TYPE = { query: 'Q', bind: 'B', sync: 'S', copyDone: 'c', password: 'p' } 
 /** Parse, Bind, Describe, Execute. */
 const IN_PARTS: ReadonlySet<string> = new Set(['P', 'B', 'D', 'E']);
 const BEGIN = 'begin';
-const LOCK_PARTITION = 'lock_partition';
+const LOCK_PARTITION = 'lock_partitions';
 const ANSWER = { authentication: 'R', complete: 'C', ready: 'Z' } as const;
 /** The server is in no transaction. */
 const IDLE = 'I';

@@ -7,7 +7,7 @@ import type { Decision } from '../../domain/verdict/decide';
 import type { TopicPartition } from '../../lib/topic-partition';
 import { arrays } from '../../postgres/binary-format';
 import type { Session } from '../../postgres/transaction';
-import { LOCK_PARTITION, LostRace, StoreBehind } from '../failures';
+import { LOCK_PARTITIONS, LostRace, StoreBehind } from '../failures';
 
 /** A partition of one Kafka cluster: offsets of different clusters are unrelated. */
 export interface ClusterPartition extends TopicPartition {
@@ -119,10 +119,11 @@ export async function updateBegin(
   await session.query(BEGIN_AT, [await partitionNoOf(session, partition), offset]);
 }
 
-const LOCK_THIS_PARTITION = {
-  name: LOCK_PARTITION,
-  text: `select p.next_offset, coalesce(p.decided_up_to, p.next_offset), ${IN_FORCE}
-from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 and p.cluster_id = $4 for update`,
+/** Locks rows in ascending order, so that two workers that both hold these partitions do not deadlock. */
+const LOCK_THESE_PARTITIONS = {
+  name: LOCK_PARTITIONS,
+  text: `select p.partition_no, p.topic, p.partition, p.cluster_id, p.next_offset, coalesce(p.decided_up_to, p.next_offset), ${IN_FORCE}
+from promo_store.partitions p where p.partition_no = any($1) order by p.partition_no for update`,
 };
 
 /** The offsets in a partition's row. */
@@ -136,33 +137,27 @@ export interface PartitionOffsets {
   readonly decidedUpTo: number;
 }
 
-const NO_PARTITION: PartitionOffsets = { nextOffset: 0, decidedUpTo: 0 };
-
 /**
- * Locks the partition's row. Where two workers both believe that they own the partition, they decide one
+ * Locks the rows of partitions. Where two workers both believe that they own a partition, they decide one
  * after the other, and the second finds the decisions of the first. The same statement reads which reference
  * data is in force.
  *
- * @param partition null for a batch without a partition
- * @throws StoreBehind where the store has lost the partition's number, or has assigned it to another one
+ * @param partitions none for a batch without a partition
+ * @returns the offsets of each partition, in the list's order
+ * @throws StoreBehind where the store has lost a partition's number, or has assigned it to another one
  */
-export async function lockPartition(
+export async function lockPartitions(
   session: Session,
-  partition: NumberedPartition | null,
-): Promise<{ locked: PartitionOffsets; inForce: ReferenceVersion }> {
-  if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
-  const [row] = await session.query(LOCK_THIS_PARTITION, [
-    partition.no,
-    partition.topic,
-    partition.partition,
-    partition.cluster ?? FIRST_CLUSTER,
-  ]);
-  if (row === undefined) throw new StoreBehind(0);
-  const [nextOffset, decidedUpTo, inForce] = row;
-  return {
-    locked: { nextOffset: Number(nextOffset), decidedUpTo: Number(decidedUpTo) },
-    inForce: readInForce(inForce),
-  };
+  partitions: readonly NumberedPartition[],
+): Promise<{ locked: PartitionOffsets[]; inForce: ReferenceVersion }> {
+  if (partitions.length === 0) return { locked: [], inForce: await referenceInForce(session) };
+  const rows = await session.query(LOCK_THESE_PARTITIONS, [arrays.int4(partitions.map(({ no }) => no))]);
+  const locked = partitions.map(({ no, topic, partition, cluster = FIRST_CLUSTER }) => {
+    const row = rows.find((each) => Number(each[0]) === no);
+    if (row?.[1] !== topic || Number(row[2]) !== partition || row[3] !== cluster) throw new StoreBehind(0);
+    return { nextOffset: Number(row[4]), decidedUpTo: Number(row[5]) };
+  });
+  return { locked, inForce: readInForce(rows[0]?.[6]) };
 }
 
 /** The counts that a batch adds to its partition's row. */
@@ -196,39 +191,44 @@ export function countsOf(decisions: readonly Decision[]): Counts {
   return counts;
 }
 
-const COUNT_PARTITION = {
-  name: 'count_partition',
-  text: `update promo_store.partitions set next_offset = $2, decided_up_to = nullif($3::bigint, $2), records_read = records_read + $4,
-  accepted = accepted + $5, rejected = rejected + $6, skipped = skipped + $7, duplicates = duplicates + $8, redeliveries = redeliveries + $9,
-  dead_letters = dead_letters + $10, without_key = without_key + $11, updated_at = now()
-where partition_no = $1`,
+/** The columns of a partition's row that a batch adds to, in the order of the statement's arrays. */
+const COUNTED = [
+  ['records_read', 'records'],
+  ['accepted', 'accepted'],
+  ['rejected', 'rejected'],
+  ['skipped', 'skipped'],
+  ['duplicates', 'duplicates'],
+  ['redeliveries', 'redeliveries'],
+  ['dead_letters', 'deadLetters'],
+  ['without_key', 'withoutKey'],
+] as const;
+
+const COUNT_PARTITIONS = {
+  name: 'count_partitions',
+  text: `update promo_store.partitions p set next_offset = c.next_offset, decided_up_to = nullif(c.decided_up_to, c.next_offset),
+  ${COUNTED.map(([column]) => `${column} = p.${column} + c.${column}`).join(', ')}, updated_at = now()
+from unnest($1::int[], $2::bigint[], $3::bigint[], ${COUNTED.map((_, index) => `$${index + 4}::bigint[]`).join(', ')})
+  c (partition_no, next_offset, decided_up_to, ${COUNTED.map(([column]) => column).join(', ')})
+-- The first condition has the index asked for these rows alone, however many partitions there are.
+where p.partition_no = any($1) and p.partition_no = c.partition_no`,
 };
 
-/** The changes of a decided batch to its partition's row. The batch holds the row's lock. */
-export interface Counted {
+/** The changes of a decided batch to a partition's row. The batch holds the row's lock. */
+export interface Counted extends Counts {
   readonly partitionNo: number;
   /** The partition's offsets after the batch. */
   readonly after: PartitionOffsets;
   readonly records: number;
-  readonly counts: Counts;
 }
 
-export async function countPartition(
-  session: Session,
-  { partitionNo, after, records, counts }: Counted,
-): Promise<void> {
-  const { accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey } = counts;
-  await session.query(COUNT_PARTITION, [
-    partitionNo,
-    after.nextOffset,
-    after.decidedUpTo,
-    records,
-    accepted,
-    rejected,
-    skipped,
-    duplicates,
-    redeliveries,
-    deadLetters,
-    withoutKey,
+/** @param counted one element for each partition of the batch */
+export async function countPartitions(session: Session, counted: readonly Counted[]): Promise<void> {
+  if (counted.length === 0) return;
+  const numbers = (of: (each: Counted) => number) => arrays.int8(counted.map(of));
+  await session.query(COUNT_PARTITIONS, [
+    arrays.int4(counted.map(({ partitionNo }) => partitionNo)),
+    numbers(({ after }) => after.nextOffset),
+    numbers(({ after }) => after.decidedUpTo),
+    ...COUNTED.map(([, field]) => numbers((each) => each[field])),
   ]);
 }

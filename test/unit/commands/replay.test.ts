@@ -130,9 +130,11 @@ test('a replay counts a decision once, and retries a failed publish without deci
   let refusals = 2;
   const decide = makeDecide({
     intake: {
-      async decide(_, envelopes) {
-        decided.push(envelopes.length);
-        return { answers: envelopes.map(anAnswer), undecided: null };
+      async decide(parts) {
+        return parts.map(({ envelopes }) => {
+          decided.push(envelopes.length);
+          return { answers: envelopes.map(anAnswer), undecided: null };
+        });
       },
     },
     wireFormat: { decode: (bytes) => ({ type: 'json', bytes }) },

@@ -4,9 +4,9 @@ import { KINDS } from '../../../src/domain/event/event';
 import type { Connection } from '../../../src/domain/reference';
 import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, DEAD_LETTER_REASONS, outcomeOf, REASONS } from '../../../src/domain/verdict/reasons';
-import { observeBatch } from '../../../src/intake/batch-metrics';
+import { observeAnswers, observeTransaction } from '../../../src/intake/batch-metrics';
 import type { Answer, Envelope } from '../../../src/intake/delivery';
-import type { PartitionStatus } from '../../../src/stream/partition-loop';
+import type { PartitionStatus } from '../../../src/stream/position';
 import type { Stream } from '../../../src/stream/stream';
 import { observeState, observeTopics } from '../../../src/stream/worker-metrics';
 import { makeMetrics } from '../../../src/telemetry/metrics';
@@ -53,7 +53,8 @@ async function observed(answers: readonly Answer[]) {
   const lines: unknown[] = [];
   const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const increments = jest.spyOn(metrics.verdicts, 'inc');
-  observeBatch({ metrics, logger }, SOURCE, answers, 12);
+  observeTransaction({ metrics }, answers.length, 12);
+  observeAnswers({ metrics, logger }, SOURCE, answers);
   const of = async (name: Metric) => (await metrics[name].get()).values;
   return { of, lines, increments: increments.mock.calls.length };
 }

@@ -1,6 +1,6 @@
 /** The connection of an envelope, and its judgement: unclaimed records, and undecodable ones. */
 import type { Envelope } from '../../../src/intake/delivery';
-import { prepare } from '../../../src/intake/prepare';
+import { type Prepared, prepare } from '../../../src/intake/prepare';
 import { PayloadUnavailable } from '../../../src/intake/undecided';
 import { aDocument, aLogin, anOperator, aReference, bytesOf } from '../../support/builders';
 
@@ -23,10 +23,11 @@ function envelope(payload: Envelope['payload'], ...claims: readonly string[]): E
     timestamp: '0',
   };
 }
-const prepared = (...envelopes: readonly Envelope[]) =>
-  prepare(REFERENCE, { topic: TOPIC, partition: 0, no: 1 }, envelopes, false).items.map((item) =>
-    item.type === 'keyed' ? item.eventId : item.deadLetter,
-  );
+function prepared(...envelopes: readonly Envelope[]) {
+  const batch: Prepared = { items: [], unanswered: [] };
+  prepare(batch, REFERENCE, { topic: TOPIC, partition: 0, no: 1 }, envelopes, false);
+  return batch.items.map((item) => (item.type === 'keyed' ? item.eventId : item.deadLetter));
+}
 
 const JSON_EVENT = { type: 'json', bytes: bytesOf(aLogin({ event_id: 'e' })) } as const;
 

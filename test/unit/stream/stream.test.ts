@@ -167,10 +167,17 @@ function setUp(options: {
     metrics,
     logger: makeLogger('silent'),
     intake: {
-      async decide(from, envelopes, expectedUpTo, whenSent) {
-        const result = await state.decide(from, envelopes, expectedUpTo, whenSent);
-        decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
-        return result;
+      async decide(parts, whenSent) {
+        let sent = 0;
+        return Promise.all(
+          parts.map(async ({ source: from, envelopes, expectedUpTo }) => {
+            const result = await state.decide(from, envelopes, expectedUpTo, () => {
+              if (++sent === parts.length) whenSent?.();
+            });
+            decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
+            return result;
+          }),
+        );
       },
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
@@ -514,7 +521,7 @@ describe('commits', () => {
     for (let steps = 0; steps < 30; steps++) {
       let commitNow = (): void => {};
       let decideNow = (): void => {};
-      const { clock, source, assign, deliver } = setUp({
+      const { clock, source, assign, deliver, deliverBytes } = setUp({
         decide: async (from, envelopes, _, whenSent) => {
           whenSent?.();
           if (from.partition === 1)
@@ -526,10 +533,11 @@ describe('commits', () => {
       });
       await assign(0, 1);
       deliver(1, [0]);
+      await settle();
       source.commitHangs = new Promise((resolve) => {
         commitNow = resolve;
       });
-      deliver(0, [0]);
+      deliverBytes(0, 0, 64 * 1024);
       await settle();
       decideNow();
       for (let step = 0; step < steps; step++) await Promise.resolve();
@@ -874,7 +882,7 @@ describe('partitions that are decided at the same time', () => {
   const LARGE_BYTES = 64 * 1024;
 
   /** Partitions 0 to 2 with one record of this size each, whose batches never end. */
-  async function threeThatHang(bytes: number) {
+  async function threeThatHang(bytes: number, batchEvents = 1) {
     const begun: number[] = [];
     const sent = new Map<number, () => void>();
     const hang: Decide = ({ partition }, _envelopes, _expectedUpTo, whenSent) => {
@@ -882,7 +890,7 @@ describe('partitions that are decided at the same time', () => {
       if (whenSent !== undefined) sent.set(partition, whenSent);
       return new Promise(() => undefined);
     };
-    const { clock, assign, deliverBytes } = setUp({ decide: hang });
+    const { clock, assign, deliverBytes } = setUp({ decide: hang, batchEvents });
     await assign(0, 1, 2);
     for (const to of [0, 1, 2]) deliverBytes(to, 0, bytes);
     await clock.pass(0);
@@ -914,9 +922,18 @@ describe('partitions that are decided at the same time', () => {
     expect(begun).toEqual([0, 1, 2]);
   });
 
-  it('do not wait for each other while few of their records wait', async () => {
-    const { begun } = await threeThatHang(LARGE_BYTES / 2);
+  it('are decided in one batch where all of their records fit in', async () => {
+    const { begun } = await threeThatHang(LARGE_BYTES, 3);
     expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('wait for a batch in flight while few of their records wait', async () => {
+    const { clock, begun, sent } = await threeThatHang(10);
+    sent.get(0)?.();
+    await clock.pass(99);
+    expect(begun).toEqual([0]);
+    await clock.pass(1);
+    expect(begun).toEqual([0, 1]);
   });
 
   it('do not wait for a partition that waits for the registry', async () => {
@@ -1092,12 +1109,12 @@ describe('the next batch of a partition', () => {
     const held = Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' });
     const { begun, clock, send, end } = await isAtTheSecond();
     await send(2);
-    await end(2, new StoreError('lock_partition', held));
+    await end(2, new StoreError('lock_partitions', held));
     await end(1);
     expect(begun.slice(2)).toEqual(['2 behind 2', '2 behind 2']);
     expect(clock.waits).toEqual([]);
     // With no batch before it, another worker holds the partition.
-    await end(3, new StoreError('lock_partition', held));
+    await end(3, new StoreError('lock_partitions', held));
     expect(clock.waits).toEqual([SECOND]);
   });
 

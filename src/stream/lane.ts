@@ -1,0 +1,395 @@
+/**
+ * One partition in one generation of the group: its queue, its position, and its way through the states
+ * (docs/rules.md, U1-U5).
+ *
+ *     idle ──▶ positioning ──▶ ready ──▶ in flight ──▶ idle, or ready where records are left
+ *                  ▲                        │
+ *                  │                        ├── a schema is requested ──▶ asking ──▶ ready
+ *                  └── waiting, 1 to 30 s ◀─┴── not decided
+ *
+ * `positioning` asks the store how far it is, or commits a rewind. Mostly there is nothing to do.
+ *
+ * While a part is in flight, another part can be read ahead. That part is answered after the part in front of
+ * it. It is void where the part in front is not decided as a whole.
+ *
+ * `stop` ends every state. A part in flight is still decided and published.
+ */
+
+import type { IntakeResult } from '../intake/intake';
+import { lostFrom, mayBeTooEarly, NotTogether, undecidedCause } from '../intake/undecided';
+import type { Chunk } from '../kafka/port';
+import type { TopicPartition } from '../lib/topic-partition';
+import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
+import type { QueueShares } from './chunk-queue';
+import type { Committer } from './committer';
+import type { StreamDeps } from './deps';
+import { type DecidedPrefix, endOf, LanePart, type PartResult, PartSize } from './part';
+import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted } from './position';
+import { type ReadRecords, RecordQueue } from './record-queue';
+import { RetryWait, type UndecidedPartition } from './retry-wait';
+
+type LaneState = 'idle' | 'positioning' | 'ready' | 'in flight' | 'asking' | 'waiting';
+
+/** What all lanes of a worker share. */
+export interface LaneShared {
+  readonly committer: Committer;
+  readonly queueShares: QueueShares;
+  /** Called when a lane has become ready, and when more of a lane in flight can be read ahead. */
+  readonly onReady: (lane: Lane) => void;
+  /** Called before each try to decide records. */
+  readonly onActive: () => void;
+}
+
+export class Lane {
+  private readonly queue: RecordQueue;
+  private readonly position: LanePosition;
+  private readonly retryWait: RetryWait;
+  private readonly stopping = new AbortController();
+  private state: LaneState = 'idle';
+  private running: Promise<void> | null = null;
+  private isRevoked = false;
+  private isPaused = false;
+  /** The parts that are not answered yet: the one that the lane waits for, and one that is read ahead. */
+  private parts: LanePart[] = [];
+  /** Resolves the wait for a batch. */
+  private onGathered: () => void = NOTHING;
+  /** The records that wait for a schema, once they are decoded. */
+  private asking: Promise<ReadRecords> | null = null;
+  private readonly size: PartSize;
+  private isSuspect = false;
+  /**
+   * The store is where the last part ended, and would notice missing records before the next part. False
+   * until a record has been decided for the first time, not redelivered. Before that, the store may already
+   * have decided records further on: of an older log under the same name, or behind a gap.
+   */
+  private isContinuous = false;
+
+  constructor(
+    readonly partition: TopicPartition,
+    private readonly deps: StreamDeps,
+    private readonly shared: LaneShared,
+  ) {
+    this.queue = new RecordQueue(shared.queueShares, deps.wireFormat);
+    this.size = new PartSize(deps.batchEvents);
+    this.retryWait = new RetryWait(partition, deps);
+    this.position = new LanePosition(partition, deps, shared.committer);
+  }
+
+  offer(chunk: Chunk): void {
+    if (this.isStopping) return;
+    this.queue.push(chunk);
+    if (this.queue.isFull && !this.isPaused) {
+      this.isPaused = true;
+      this.deps.source.pause(this.partition);
+    }
+    this.running ??= this.run();
+    if (this.bytesAhead > 0) this.shared.onReady(this);
+  }
+
+  /** A broker reported the partition's high watermark and its first offset. */
+  onHighWatermark(highWatermark: number, start: number): void {
+    this.position.onHighWatermark(highWatermark, start, this.isIdle);
+  }
+
+  /** See `SourceListener`. */
+  onPositioned(offset: number | null, expectedUpTo: number | null, cluster = ''): void {
+    this.position.start(offset, expectedUpTo, cluster);
+  }
+
+  get isStopping(): boolean {
+    return this.stopping.signal.aborted;
+  }
+
+  private get isIdle(): boolean {
+    return this.running === null;
+  }
+
+  get isReady(): boolean {
+    return this.state === 'ready';
+  }
+
+  /** Its last records were not decided. Until some are, it has batches of its own, to spare other lanes. */
+  get isAlone(): boolean {
+    return this.isSuspect;
+  }
+
+  /** Whether fetches are paused until more of the queue is decided. */
+  get isFetchPaused(): boolean {
+    return this.isPaused;
+  }
+
+  /** Memory of the records that wait. */
+  get bytes(): number {
+    return this.queue.bytes;
+  }
+
+  /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
+  get bytesAhead(): number {
+    const [front, ahead] = this.parts;
+    const mayReadAhead =
+      front !== undefined && front.sentUpTo !== null && ahead === undefined && this.isContinuous;
+    return mayReadAhead && !this.isStopping ? this.queue.unreadBytes : 0;
+  }
+
+  /**
+   * How far the store must have decided the partition. Null where that is unknown, and while records are in
+   * flight: their batch checks it then.
+   */
+  expectedUpTo(): number | null {
+    return this.isIdle ? this.position.expectedUpTo : null;
+  }
+
+  /**
+   * Checks an offset that a mirror has translated before the first record arrives. Rewinds where the store
+   * has lost decisions that the offset's note counts on.
+   *
+   * @throws where the store does not answer now
+   */
+  async checkMoved(): Promise<void> {
+    if (!this.isIdle) return;
+    const lost = await this.position.findLostElsewhere();
+    if (lost !== null && this.isIdle) this.rewindTo(lost);
+  }
+
+  status(): PartitionStatus {
+    return { ...this.partition, ...this.position.status(this.isIdle), undecided: this.undecided };
+  }
+
+  /** The failure that the partition waits to retry; null where it is not undecided. */
+  get undecided(): UndecidedPartition | null {
+    return this.retryWait.state;
+  }
+
+  /** Stops because the group took the partition away: a part in flight is not committed by this worker. */
+  revoke(): void {
+    this.isRevoked = true;
+    this.stop();
+  }
+
+  /** Begins no further part. Resolves when parts in flight are decided and published, or have failed. */
+  async finish(): Promise<void> {
+    this.stop();
+    await this.running;
+  }
+
+  private stop(): void {
+    this.stopping.abort();
+    this.retryWait.clear();
+    this.onGathered();
+  }
+
+  private async run(): Promise<void> {
+    while (this.parts.length > 0 || (!this.queue.isEmpty && !this.isStopping)) {
+      try {
+        this.shared.onActive();
+        await this.step();
+      } catch (error) {
+        // Any failure shows as an undecided partition, even a defect of this lane.
+        await this.abort();
+        if (error instanceof LostElsewhere) this.rewindTo(error.decidedUpTo);
+        else await this.wait(error);
+      }
+    }
+    this.state = 'idle';
+    this.running = null;
+    this.position.onIdle();
+  }
+
+  /**
+   * Has one part decided, or as many of its first records as can be decided now.
+   *
+   * @throws where not even the first record can be decided
+   */
+  private async step(): Promise<void> {
+    if (this.parts.length === 0) await this.gathered();
+    const [part] = this.parts;
+    if (part === undefined) return;
+    this.position.onAwaited(part.first);
+    const { decided, undecided } = await part.result;
+    this.parts.shift();
+    if (this.asking !== null) {
+      this.state = 'asking';
+      this.queue.keepDecoded(await this.asking);
+      this.asking = null;
+    }
+    if (decided !== null) {
+      // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.
+      if (this.bytesAhead > 0) this.shared.onReady(this);
+      await this.publish(decided.toPublish);
+      this.advance(decided);
+    }
+    if (decided !== null || undecided !== null) this.isSuspect = undecided !== null;
+    const lost = lostFrom(undecided);
+    if (lost !== null) this.rewindTo(lost);
+    else if (undecided !== null && !(undecided instanceof NotTogether)) throw undecided;
+  }
+
+  /** Waits until a batch takes records of the lane, or the lane stops. */
+  private async gathered(): Promise<void> {
+    this.state = 'positioning';
+    await this.position.settle(async () => {
+      const records = await this.queue.peek(1, 1);
+      return this.isStopping ? null : records;
+    });
+    if (this.isStopping) return;
+    this.state = 'ready';
+    this.shared.onReady(this);
+    await new Promise<void>((resolve) => {
+      this.onGathered = resolve;
+    });
+  }
+
+  private async wait(error: unknown): Promise<void> {
+    this.state = 'waiting';
+    this.isSuspect = true;
+    const cause = error instanceof RewindNotCommitted ? 'kafka' : undecidedCause(error);
+    await this.retryWait.afterFailure(error, cause, this.stopping.signal);
+  }
+
+  /** Waits until no part is in flight, and discards the results. The records are read again. */
+  private async abort(): Promise<void> {
+    this.isContinuous = false;
+    for (const part of this.parts) part.isVoid = true;
+    await Promise.allSettled(this.parts.map(({ result }) => result));
+    this.parts = [];
+  }
+
+  /** Begins a part of a batch. */
+  begin(): LanePart {
+    const front = this.parts.at(-1);
+    const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
+    const part = new LanePart(this, front !== undefined, expectedUpTo, (begun, deciding) =>
+      this.settleInOrder(begun, deciding, front),
+    );
+    this.parts.push(part);
+    this.state = 'in flight';
+    this.onGathered();
+    return part;
+  }
+
+  /**
+   * Reads and decodes the records of a part, without removing them from the queue.
+   *
+   * @returns null where a schema has to be requested first: the part has ended, and the lane is ready again
+   * once the registry has answered
+   * @throws where the first record cannot be read
+   */
+  async read(part: LanePart, maxEvents: number, maxBytes: number): Promise<ReadRecords | null> {
+    const [front] = this.parts;
+    const behind = part === front ? 0 : (front?.records ?? 0);
+    // A position that is not settled is one behind a fetch without records.
+    const most = this.position.isSettled ? Math.min(maxEvents, this.size.maxEvents) : 0;
+    const read = await this.queue.decode(most, maxBytes, behind);
+    const isFront = part === this.parts[0];
+    if ('asking' in read && (!isFront || this.queue.keepOpen())) {
+      // A part that is read ahead is read again in its turn.
+      if (isFront) this.asking = read.asking;
+      else this.isContinuous = false;
+      part.end(null);
+      return null;
+    }
+    const records = 'asking' in read ? await read.asking : read;
+    const [first] = records.envelopes;
+    part.records = records.envelopes.length;
+    part.first = first && { offset: first.offset, timestamp: first.timestamp };
+    if (part === this.parts[0]) this.position.onAwaited(part.first);
+    return records;
+  }
+
+  /** The result of a part, after the result of the part in front of it. */
+  private async settleInOrder(
+    part: LanePart,
+    deciding: Promise<IntakeResult | null>,
+    front: LanePart | undefined,
+  ): Promise<PartResult> {
+    await front?.result.catch(NOTHING);
+    let isWhole = false;
+    try {
+      const result = await deciding;
+      await this.queue.untilRead();
+      if (result === null || part.isVoid) return { decided: null, undecided: null };
+      const { answers, undecided } = result;
+      isWhole = undecided === null;
+      if (isWhole) this.isContinuous ||= answers.some(({ decision }) => !decision.redelivered);
+      const isDecided = isWhole || answers.length > 0;
+      // The part in front was not answered yet, so the store may have been asked too early.
+      const isTooEarly = part.isAhead && mayBeTooEarly(undecided);
+      if (!isTooEarly) this.size.update(part.records, isDecided ? null : undecided);
+      return {
+        decided: !isDecided
+          ? null
+          : {
+              // Publishing may take long, so records kept until then would use memory.
+              toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
+              nextOffset: this.queue.remove(answers.length),
+              decidedUpTo: endOf(answers.at(-1)?.envelope),
+            },
+        undecided: isTooEarly ? null : undecided,
+      };
+    } finally {
+      part.records = 0;
+      const ahead = this.parts[this.parts.indexOf(part) + 1];
+      if (!isWhole) await this.voidAhead(ahead);
+      if (!isWhole || ahead === undefined) this.queue.trimOpened();
+    }
+  }
+
+  /** Ends the part ahead of a part that was not decided as a whole. Its records are read again. */
+  private async voidAhead(ahead: LanePart | undefined): Promise<void> {
+    this.isContinuous = false;
+    if (ahead === undefined) return;
+    ahead.isVoid = true;
+    await ahead.ended;
+    this.parts.pop();
+  }
+
+  /**
+   * Publishes until it succeeds. The verdicts are stored already, so deciding the records again would only
+   * count redeliveries.
+   */
+  private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
+    const { publishVerdicts } = this.deps;
+    if (publishVerdicts === null || answers.length === 0) return;
+    for (;;) {
+      try {
+        await publishVerdicts(this.partition, answers);
+        return;
+      } catch (error) {
+        // The part is not committed, so the next owner reads these records again and publishes their
+        // verdicts.
+        if (this.isStopping) throw error;
+        await this.retryWait.afterFailure(error, 'kafka', this.stopping.signal);
+      }
+    }
+  }
+
+  private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {
+    if (this.isRevoked) return;
+    this.retryWait.onDecided();
+    this.shared.committer.enqueueCommit(this.position.advance(nextOffset, decidedUpTo));
+    this.resumeIfLow();
+  }
+
+  /**
+   * Reads the partition again from the first decision that the store has lost. Queued records are dropped,
+   * and fetched again in order.
+   *
+   * @param lost the offset from which on the store has no decisions
+   */
+  rewindTo(lost: number): void {
+    if (this.isStopping) return;
+    this.position.rewindTo(lost);
+    this.queue.clear();
+    this.retryWait.onDecided();
+    this.resumeIfLow();
+  }
+
+  private resumeIfLow(): void {
+    if (this.isPaused && this.queue.isLow) {
+      this.isPaused = false;
+      this.deps.source.resume(this.partition);
+    }
+  }
+}
+
+const NOTHING = (): void => undefined;

@@ -1,0 +1,111 @@
+/** The records of one partition in a batch, and their result. */
+
+import type { Envelope } from '../intake/delivery';
+import type { IntakeResult } from '../intake/intake';
+import { mayBeTooMuch, NotTogether } from '../intake/undecided';
+import type { TopicPartition } from '../lib/topic-partition';
+import type { PublishedAnswer } from '../publishing/published-answer';
+import type { FirstRecord } from './position';
+
+/** The lane of a part, as a batch uses it. */
+export interface PartOwner {
+  readonly partition: TopicPartition;
+  /** The lane is stopped: no part of it is begun any more. */
+  readonly isStopping: boolean;
+}
+
+export interface PartResult {
+  /** The decided records, from the first on; null where not even the first record could be decided. */
+  readonly decided: DecidedPrefix | null;
+  /** Why the rest could not be decided. Null where all of it was, and where the part is begun again. */
+  readonly undecided: Error | null;
+}
+
+/** The decided records at the beginning of a part. Also covers a fetch without records. */
+export interface DecidedPrefix {
+  readonly toPublish: readonly PublishedAnswer[];
+  /** The offset where the next part begins. */
+  readonly nextOffset: number;
+  /** One past the last decided record; null where there was no record. */
+  readonly decidedUpTo: number | null;
+}
+
+export class LanePart {
+  /** Its first record, once the records are read. */
+  first: FirstRecord | undefined;
+  /** How many records at the head of the queue belong to this part, until they are removed. */
+  records = 0;
+  /** One past the last record, once all writes of the batch are sent to the store. */
+  sentUpTo: number | null = null;
+  /** The part in front of it was not decided as a whole: the result of this part does not count. */
+  isVoid = false;
+  /** Settles after the result of the part in front, once the decided records are removed from the queue. */
+  readonly result: Promise<PartResult>;
+  /**
+   * Resolves once the part has ended. Carries no result on purpose: a result would keep the part's records
+   * in memory while the part waits to be answered.
+   */
+  readonly ended: Promise<void>;
+  private resolve: (result: IntakeResult | null) => void = NOTHING;
+
+  /**
+   * @param isAhead begun before the part in front of it was answered
+   * @param expectedUpTo how far the store must have decided the partition before this part
+   * @param settle makes the result, once the part has ended
+   */
+  constructor(
+    readonly lane: PartOwner,
+    readonly isAhead: boolean,
+    readonly expectedUpTo: number,
+    settle: (part: LanePart, deciding: Promise<IntakeResult | null>) => Promise<PartResult>,
+  ) {
+    const deciding = new Promise<IntakeResult | null>((resolve) => {
+      this.resolve = resolve;
+    });
+    this.ended = deciding.then(NOTHING);
+    this.result = settle(this, deciding);
+    // The lane gets the error once it waits for this part.
+    this.result.catch(NOTHING);
+  }
+
+  /** @param result null where the part was not decided, and has to be begun again */
+  end(result: IntakeResult | null): void {
+    const { resolve } = this;
+    // Kept, it would keep the result in memory.
+    this.resolve = NOTHING;
+    resolve(result);
+  }
+}
+
+/**
+ * The most records of a partition in its first batch. Each later batch may have twice as many. A small first
+ * batch keeps conflicts cheap: workers that start together may open the same rounds, and then decide their
+ * batches again. A part that could not be decided is retried with half its records, because a slow store may
+ * manage fewer in time.
+ */
+const FIRST_PART_EVENTS = 250;
+
+/** How many records the next part of a lane may hold. */
+export class PartSize {
+  private most = FIRST_PART_EVENTS;
+
+  /** @param batchEvents the most records in a batch */
+  constructor(private readonly batchEvents: number) {}
+
+  get maxEvents(): number {
+    return this.most;
+  }
+
+  /** @param undecided why no record of the last part could be decided; null where some were */
+  update(events: number, undecided: Error | null): void {
+    if (events === 0 || undecided instanceof NotTogether) return;
+    const isTooMuch = undecided !== null && mayBeTooMuch(undecided);
+    this.most = isTooMuch ? Math.max(1, events >> 1) : Math.min(this.most, this.batchEvents) * 2;
+  }
+}
+
+export function endOf(last: Pick<Envelope, 'offset'> | undefined): number | null {
+  return last === undefined ? null : last.offset + 1;
+}
+
+const NOTHING = (): void => undefined;

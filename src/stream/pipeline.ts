@@ -1,0 +1,221 @@
+/**
+ * The way of records through a worker, in five stages (docs/rules.md, U1-U3):
+ *
+ * - gather: take the records that wait in the lanes, up to the limits of a batch.
+ * - judge: decode the records and judge the events.
+ * - decide: one transaction for all partitions of the batch.
+ * - publish: the verdicts, lane by lane.
+ * - commit: the offsets, some time after.
+ *
+ * A batch may hold records of any lanes. One batch at a time is gathered and judged, until all its writes are
+ * on their way to the store. Side by side, batches would only compete for one processor, and their objects
+ * would live longer.
+ *
+ * `partitionsAtOnce` batches may be in flight. A lane has records in one of them. It has records in two where
+ * the second is read ahead while the store writes the first.
+ *
+ * Where records of different partitions share rounds, a batch takes a share of each lane. It then holds whole
+ * rounds, and no two batches wait for each other's rounds. Where they share none, a batch takes all records
+ * of one lane before it goes on to the next. Batches of different lanes are then in flight side by side.
+ *
+ * A lane whose records cannot be decided together with others has a batch of its own until they are decided.
+ */
+
+import { observeAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
+import type { Answer, BatchPart } from '../intake/delivery';
+import type { IntakeResult } from '../intake/intake';
+import { at } from '../lib/at';
+import { asError } from '../lib/errors';
+import type { StreamDeps } from './deps';
+import type { Lane } from './lane';
+import { endOf, type LanePart } from './part';
+import { timeOf } from './position';
+import type { ReadRecords } from './record-queue';
+
+/** A batch takes no further record once it holds this many bytes. */
+const MAX_BATCH_BYTES = 4 * 1024 * 1024;
+/**
+ * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
+ * batch in flight, and grows meanwhile. A transaction costs nearly the same for one record as for a hundred.
+ */
+const LARGE_BATCH_BYTES = 64 * 1024;
+/**
+ * Records of lanes in flight are read ahead once this many unread bytes wait. With fewer, the batch would be
+ * small. On a worker that can hardly keep up, waiting makes batches larger and events cheaper.
+ */
+const AHEAD_BYTES = 1024 * 1024;
+/**
+ * A batch that is not sent or not answered after this time may wait for the store, for a lock or over a long
+ * line. Until then no other small batch begins beside it.
+ */
+const LONGEST_TURN_MS = 100;
+
+interface Batch {
+  /** It is gathered and judged: no other batch is, until all its writes are sent. */
+  hasTurn: boolean;
+  /** It has lasted for LONGEST_TURN_MS. */
+  isOld: boolean;
+}
+
+/** A part with its records. */
+interface ReadPart extends ReadRecords {
+  readonly part: LanePart;
+}
+
+export class Pipeline {
+  /** Lanes with records to gather, in the order of their turns. */
+  private readonly ready = new Set<Lane>();
+  private readonly inFlight = new Set<Batch>();
+  private isStopped = false;
+  private isPumpScheduled = false;
+
+  constructor(
+    private readonly deps: StreamDeps,
+    /** All lanes of the worker, in any order. */
+    private readonly lanes: () => Iterable<Lane>,
+  ) {}
+
+  /** A lane has records to gather, or to read ahead. */
+  onReady(lane: Lane): void {
+    if (lane.isReady) this.ready.add(lane);
+    this.schedulePump();
+  }
+
+  /** Begins no further batch. */
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  /** Lanes that get records by the same fetch then begin in the same batch. */
+  private schedulePump(): void {
+    if (this.isPumpScheduled) return;
+    this.isPumpScheduled = true;
+    queueMicrotask(() => this.pump());
+  }
+
+  private pump(): void {
+    this.isPumpScheduled = false;
+    while (!this.isStopped) {
+      const lanes = this.candidates();
+      if (lanes.length === 0) return;
+      void this.run(lanes);
+    }
+  }
+
+  /** The lanes of the next batch, in the order in which it takes their records; none where it has to wait. */
+  private candidates(): Lane[] {
+    for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
+    const { partitionsAtOnce, largeBatchBytes } = this.deps;
+    const batches = [...this.inFlight];
+    if (batches.length >= partitionsAtOnce || batches.some(({ hasTurn }) => hasTurn)) return [];
+    const [first, ...others] = this.ready;
+    if (first === undefined) {
+      if (batches.length === 0) return [];
+      const ahead = [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
+      const bytes = ahead.reduce((sum, { bytesAhead }) => sum + bytesAhead, 0);
+      return bytes >= (largeBatchBytes ?? AHEAD_BYTES) ? ahead : [];
+    }
+    const lanes = first.isAlone ? [first] : [first, ...others.filter(({ isAlone }) => !isAlone)];
+    const bytes = lanes.reduce((sum, lane) => sum + lane.bytes, 0);
+    const mayBegin = bytes >= (largeBatchBytes ?? LARGE_BATCH_BYTES) || batches.every(({ isOld }) => isOld);
+    return mayBegin ? lanes : [];
+  }
+
+  private async run(lanes: readonly Lane[]): Promise<void> {
+    const batch: Batch = { hasTurn: true, isOld: false };
+    const ended = new AbortController();
+    this.inFlight.add(batch);
+    void this.deps.clock.sleep(LONGEST_TURN_MS, ended.signal).then(() => {
+      batch.isOld = true;
+      this.endTurn(batch);
+    });
+    try {
+      await this.decide(batch, await this.gather(lanes));
+    } finally {
+      this.inFlight.delete(batch);
+      ended.abort();
+      this.endTurn(batch);
+    }
+  }
+
+  private endTurn(batch: Batch): void {
+    batch.hasTurn = false;
+    this.schedulePump();
+  }
+
+  /** Takes records of the lanes, in their order, until the batch is full. */
+  private async gather(lanes: readonly Lane[]): Promise<ReadPart[]> {
+    const gathered: ReadPart[] = [];
+    const left = { events: this.deps.batchEvents, bytes: MAX_BATCH_BYTES };
+    const isShared = this.deps.areRoundsShared?.() ?? false;
+    for (const [index, lane] of lanes.entries()) {
+      if (left.events <= 0 || left.bytes <= 0) break;
+      // Another batch may have taken its records meanwhile.
+      if (!lane.isReady && lane.bytesAhead === 0) continue;
+      this.ready.delete(lane);
+      const shares = isShared ? lanes.length - index : 1;
+      const part = lane.begin();
+      try {
+        const read = await lane.read(part, Math.ceil(left.events / shares), Math.ceil(left.bytes / shares));
+        if (read === null) continue;
+        gathered.push({ ...read, part });
+        left.events -= read.envelopes.length;
+        left.bytes -= read.bytes;
+      } catch (error) {
+        part.end({ answers: [], undecided: asError(error) });
+      }
+    }
+    return gathered;
+  }
+
+  private async decide(batch: Batch, gathered: readonly ReadPart[]): Promise<void> {
+    const { clock, intake } = this.deps;
+    const deciding = gathered.filter(({ part, envelopes, failure }) => {
+      if (part.isVoid || part.lane.isStopping) part.end(null);
+      else if (envelopes.length > 0) return true;
+      // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
+      else part.end(part.isAhead ? null : { answers: [], undecided: failure });
+      return false;
+    });
+    if (deciding.length === 0) return;
+    const began = clock.now();
+    const results = await intake
+      .decide(
+        deciding.map(
+          ({ part: { lane, expectedUpTo }, envelopes }): BatchPart => ({
+            source: lane.partition,
+            envelopes,
+            expectedUpTo,
+          }),
+        ),
+        () => {
+          for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
+          this.endTurn(batch);
+        },
+      )
+      .catch((error: unknown) =>
+        deciding.map((): IntakeResult => ({ answers: [], undecided: asError(error) })),
+      );
+    const ms = clock.now() - began;
+    let decided = 0;
+    for (const { answers } of results) decided += answers.length;
+    if (decided > 0) observeTransaction(this.deps, decided, ms);
+    for (const [index, { part, failure }] of deciding.entries()) {
+      const { answers, undecided } = at(results, index);
+      this.observe(part, answers, ms);
+      part.end({ answers, undecided: undecided ?? failure });
+    }
+  }
+
+  private observe({ lane, first }: LanePart, answers: readonly Answer[], ms: number): void {
+    const nextOffset = endOf(answers.at(-1)?.envelope);
+    if (first === undefined || nextOffset === null) return;
+    observeAnswers(this.deps, lane.partition, answers);
+    const since = timeOf(first);
+    if (since !== null) observeWait(this.deps, since);
+    this.deps.logger.debug(
+      { ...lane.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
+      'batch decided',
+    );
+  }
+}

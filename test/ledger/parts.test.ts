@@ -1,0 +1,198 @@
+/** Batches that hold records of several partitions: one transaction, and no partition stops another. */
+import type { BatchPart, Envelope } from '../../src/intake/delivery';
+import { makeRejectBreaker } from '../../src/intake/reject-limit';
+import { LettersRefused } from '../../src/intake/undecided';
+import { makeLogger } from '../../src/telemetry/logger';
+import {
+  aBet,
+  anEnvelope,
+  aWin,
+  brief,
+  type Content,
+  freshStore,
+  type TestStore,
+  type Writer,
+  withClient,
+} from '../support/ledger';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore();
+});
+afterEach(() => store.close());
+
+/** A part of records from offset 0 on. */
+function part(topic: string, partition: number, contents: readonly (Content | Envelope)[]): BatchPart {
+  const isEnvelope = (content: Content | Envelope): content is Envelope =>
+    content !== null && typeof content === 'object' && 'payload' in content && 'offset' in content;
+  return {
+    source: { topic, partition },
+    envelopes: contents.map((content, offset) =>
+      isEnvelope(content) ? content : anEnvelope(content, offset),
+    ),
+    expectedUpTo: 0,
+  };
+}
+
+/** The answers to each part in short, and the name of the error that keeps its rest undecided. */
+async function decide(worker: Writer, ...parts: readonly BatchPart[]): Promise<(readonly string[])[]> {
+  const results = await worker.intake.decide(parts);
+  return results.map(({ answers, undecided }) => [
+    ...answers.map(brief),
+    ...(undecided === null ? [] : [undecided.name]),
+  ]);
+}
+
+function fail(cause: string): never {
+  throw new Error(`no cause ${cause}`);
+}
+
+const notNow = (offset: number): Envelope => ({
+  ...anEnvelope(aBet(), offset),
+  payload: { type: 'unavailable', error: new Error('the registry does not answer') },
+});
+
+describe('a batch of several partitions', () => {
+  test('is decided in one transaction, and each partition is counted [D2] [D3]', async () => {
+    const results = await decide(
+      store.writer(),
+      part('acme', 1, [aBet({ event_id: 'b1', round_id: 'r1' }), aBet({ event_id: 'b2' })]),
+      part('acme.second', 0, [aWin({ event_id: 'w1', round_id: 'r1' }), aBet({ event_id: 'b1' })]),
+      part('acme', 0, [{ no: 'id' }]),
+    );
+    expect(results).toEqual([
+      ['accepted', 'accepted'],
+      ['accepted', 'duplicate of accepted, differs'],
+      ['without key'],
+    ]);
+    expect(await store.value('select count(distinct verdict_id / 8192) from promo_store.history')).toBe('1');
+    expect(
+      await store.value(
+        "select count(distinct round_no) from promo_store.history where event_id in ('b1', 'w1')",
+      ),
+    ).toBe('1');
+    expect(await store.balance('acme', 1)).toEqual({ records_read: 2, accepted: 2 });
+    expect(await store.balance('acme.second')).toEqual({
+      records_read: 2,
+      accepted: 1,
+      duplicate_deliveries: 1,
+    });
+    expect(await store.balance('acme')).toEqual({ records_read: 1, events_without_key: 1 });
+  });
+
+  test('answers records that are read again as before, in each partition [K3]', async () => {
+    const parts = [
+      part('acme', 1, [aBet({ event_id: 'b1' }), aBet({ event_id: 'b1' }), null]),
+      part('acme', 0, [aBet({ event_id: 'b1' }), { no: 'id' }]),
+    ];
+    const worker = store.writer();
+    expect(await decide(worker, ...parts)).toEqual([
+      ['accepted', 'duplicate of accepted', 'without key'],
+      ['duplicate of accepted', 'without key'],
+    ]);
+    expect(await decide(worker, ...parts)).toEqual([
+      ['accepted, again', 'duplicate of accepted, again', 'without key, again'],
+      ['duplicate of accepted, again', 'without key, again'],
+    ]);
+  });
+
+  /** Parts of which the second cannot be decided, with a worker that has the cause. */
+  const CAUSES: Readonly<
+    Record<string, () => { worker: Writer; parts: readonly BatchPart[]; alone: readonly string[] }>
+  > = {
+    'the store has lost decisions of a partition [U1]': () => ({
+      worker: store.writer(),
+      parts: [part('acme', 0, [aBet()]), { ...part('acme', 1, [aBet()]), expectedUpTo: 5 }],
+      alone: ['StoreBehind'],
+    }),
+    'a record cannot be decoded now [S3]': () => ({
+      worker: store.writer(),
+      parts: [part('acme', 0, [aBet()]), part('acme', 1, [aBet(), notNow(1), aBet()])],
+      alone: ['accepted', 'PayloadUnavailable'],
+    }),
+    'a dead letter is refused [S6]': () => ({
+      worker: store.writer({
+        sendDeadLetters: async (letters) => {
+          const refused = letters.filter(({ envelope }) => envelope.offset === 1);
+          if (refused.length > 0) throw new LettersRefused('too large', refused);
+        },
+      }),
+      parts: [part('acme', 0, [aBet()]), part('nobody', 0, [aBet(), aBet(), aBet()])],
+      alone: ['dead letter unclaimed', 'DeadLetterRefused'],
+    }),
+    'a topic is paused [U7]': () => {
+      const breaker = makeRejectBreaker(
+        { percent: 50, windowEvents: 10, minEvents: 2 },
+        makeLogger('silent'),
+      );
+      const bad = () => aBet({ spec: 'other' });
+      return {
+        worker: store.writer({ breaker }),
+        parts: [part('bravo', 0, [aBet()]), part('acme', 0, [bad(), bad()])],
+        alone: ['TopicPaused'],
+      };
+    },
+    'an event fails alone [V9]': () => ({
+      worker: store.writer({
+        wrap: (ledger) => ({
+          ...ledger,
+          async decideBatch(batch) {
+            const isFailing = batch.items.some((item) => item.type === 'keyed' && item.eventId === 'fails');
+            if (isFailing && batch.panic === undefined) throw new TypeError('a defect');
+            return ledger.decideBatch(batch);
+          },
+        }),
+      }),
+      parts: [part('acme', 0, [aBet()]), part('acme', 1, [aBet({ event_id: 'fails' }), aBet()])],
+      alone: ['rejected/panic', 'accepted'],
+    }),
+  };
+
+  test.each(Object.keys(CAUSES))('is decided by partition where %s [U3]', async (cause) => {
+    const { worker, parts, alone } = CAUSES[cause]?.() ?? fail(cause);
+    const before = await store.contents();
+    expect(await decide(worker, ...parts)).toEqual([['NotTogether'], ['NotTogether']]);
+    expect({ ...(await store.contents()), partitions: null }).toEqual({ ...before, partitions: null });
+    const [first, second] = parts.map((each) => [each]);
+    expect(await decide(worker, ...(second ?? []))).toEqual([alone]);
+    expect(await decide(worker, ...(first ?? []))).toEqual([
+      [expect.stringMatching('^accepted|brand|mapped')],
+    ]);
+  });
+
+  test('is undecided as a whole where the store refuses every transaction [U2]', async () => {
+    const worker = store.writer({ maxConnections: 1 });
+    await worker.pool.query('set default_transaction_read_only = on');
+    const parts = [part('acme', 0, [aBet()]), part('acme', 1, [aBet()])];
+    expect(await decide(worker, ...parts)).toEqual([['StoreError'], ['StoreError']]);
+  });
+
+  test('locks its partitions in one order, so that two workers with the same ones do not deadlock [U4]', async () => {
+    const contents = Array.from({ length: 20 }, (_, index) => aBet({ event_id: `b${index}` }));
+    const parts = [0, 1, 2, 3].map((partition) => part('acme', partition, contents));
+    const [one, other] = [store.writer(), store.writer()];
+    for (let times = 0; times < 10; times++)
+      await Promise.all([one.intake.decide(parts), other.intake.decide(parts.toReversed())]);
+    expect(await store.deadlocks()).toBe(0);
+    expect(await store.value('select count(*) from promo.verdicts')).toBe('20');
+  });
+
+  test('waits for a partition that another transaction holds, and reads it as that one leaves it [D2]', async () => {
+    const worker = store.writer();
+    await decide(worker, part('acme', 0, [aBet()]), part('acme', 1, [aBet()]));
+    await withClient(store.url, async (foreign) => {
+      await foreign.query('begin');
+      await foreign.query(
+        "update promo_store.partitions set decided_up_to = 0 where topic = 'acme' and partition = 1",
+      );
+      const deciding = decide(
+        worker,
+        { ...part('acme', 1, []), envelopes: [anEnvelope(aBet(), 1)], expectedUpTo: 1 },
+        { ...part('acme', 0, []), envelopes: [anEnvelope(aBet(), 1)], expectedUpTo: 1 },
+      );
+      await store.untilOneWaits();
+      await foreign.query('commit');
+      expect(await deciding).toEqual([['NotTogether'], ['NotTogether']]);
+    });
+  });
+});
