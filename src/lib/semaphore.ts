@@ -4,11 +4,6 @@ export class Semaphore {
 
   constructor(private free: number) {}
 
-  /** Whether a place is free. */
-  get hasFree(): boolean {
-    return this.free > 0;
-  }
-
   async acquire(): Promise<void> {
     if (this.free > 0) this.free--;
     else await new Promise<void>((resolve) => this.waiting.push(resolve));
@@ -39,13 +34,13 @@ export class Semaphore {
     else next();
   }
 
-  /** Gives the place to others while a promise is pending. */
-  async releasedWhile<T>(promise: Promise<T>): Promise<T> {
-    this.release();
+  /** Runs work while it holds a place. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    await this.acquire();
     try {
-      return await promise;
+      return await work();
     } finally {
-      await this.acquire();
+      this.release();
     }
   }
 }

@@ -106,10 +106,15 @@ export class ChunkQueue {
    */
   keepOpen(): boolean {
     this.releaseOpened();
-    const bytes = this.chunks.reduce((sum, chunk) => sum + chunk.openedBytes, 0);
+    const bytes = this.decompressedBytes;
     if (!this.shares.keepOpen(bytes)) return false;
     this.openedBytes = bytes;
     return true;
+  }
+
+  /** Memory of the decompressed chunks. */
+  get decompressedBytes(): number {
+    return this.chunks.reduce((sum, chunk) => sum + chunk.openedBytes, 0);
   }
 
   /** Stops counting the decompressed bytes as waiting: the queue is in use again. */

@@ -2,12 +2,10 @@
  * One partition in one generation of the group: its queue, its position, and its way through the states
  * (docs/rules.md, U1-U5).
  *
- *     idle ──▶ positioning ──▶ ready ──▶ in flight ──▶ idle, or ready where records are left
- *                  ▲                        │
- *                  │                        ├── a schema is requested ──▶ asking ──▶ ready
- *                  └── waiting, 1 to 30 s ◀─┴── not decided
- *
- * `positioning` asks the store how far it is, or commits a rewind. Mostly there is nothing to do.
+ *     idle ──▶ ready ──▶ in flight ──▶ idle, or ready where records are left
+ *                ▲           │
+ *                │           ├── a schema is requested ──▶ asking ──▶ ready
+ *                └── waiting ┴── not decided: 1 to 30 s
  *
  * While a part is in flight, another part can be read ahead. That part is answered after the part in front of
  * it. It is void where the part in front is not decided as a whole.
@@ -28,7 +26,7 @@ import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted }
 import { type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
 
-type LaneState = 'idle' | 'positioning' | 'ready' | 'in flight' | 'asking' | 'waiting';
+type LaneState = 'idle' | 'ready' | 'in flight' | 'asking' | 'waiting';
 
 /** What all lanes of a worker share. */
 export interface LaneShared {
@@ -41,7 +39,7 @@ export interface LaneShared {
 }
 
 export class Lane {
-  private readonly queue: RecordQueue;
+  readonly queue: RecordQueue;
   private readonly position: LanePosition;
   private readonly retryWait: RetryWait;
   private readonly stopping = new AbortController();
@@ -108,19 +106,17 @@ export class Lane {
     return this.state === 'ready';
   }
 
-  /** Its last records were not decided. Until some are, it has batches of its own, to spare other lanes. */
+  /**
+   * It has batches of its own, to spare other lanes. Its last records were not decided, or the store or Kafka
+   * has to settle its position first.
+   */
   get isAlone(): boolean {
-    return this.isSuspect;
+    return this.isSuspect || !this.position.isSettled;
   }
 
   /** Whether fetches are paused until more of the queue is decided. */
   get isFetchPaused(): boolean {
     return this.isPaused;
-  }
-
-  /** Memory of the records that wait. */
-  get bytes(): number {
-    return this.queue.bytes;
   }
 
   /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
@@ -226,12 +222,6 @@ export class Lane {
 
   /** Waits until a batch takes records of the lane, or the lane stops. */
   private async gathered(): Promise<void> {
-    this.state = 'positioning';
-    await this.position.settle(async () => {
-      const records = await this.queue.peek(1, 1);
-      return this.isStopping ? null : records;
-    });
-    if (this.isStopping) return;
     this.state = 'ready';
     this.shared.onReady(this);
     await new Promise<void>((resolve) => {
@@ -268,19 +258,19 @@ export class Lane {
   }
 
   /**
-   * Reads and decodes the records of a part, without removing them from the queue.
+   * Reads and decodes further records of a part, without removing them from the queue.
    *
    * @returns null where a schema has to be requested first: the part has ended, and the lane is ready again
    * once the registry has answered
-   * @throws where the first record cannot be read
+   * @throws where the first of these records cannot be read
    */
   async read(part: LanePart, maxEvents: number, maxBytes: number): Promise<ReadRecords | null> {
     const [front] = this.parts;
-    const behind = part === front ? 0 : (front?.records ?? 0);
-    // A position that is not settled is one behind a fetch without records.
-    const most = this.position.isSettled ? Math.min(maxEvents, this.size.maxEvents) : 0;
+    const behind = part.records + (part === front ? 0 : (front?.records ?? 0));
+    const most = Math.min(maxEvents, this.size.maxEvents - part.records);
     const read = await this.queue.decode(most, maxBytes, behind);
     const isFront = part === this.parts[0];
+    if ('asking' in read && part.records > 0) return NO_RECORDS;
     if ('asking' in read && (!isFront || this.queue.keepOpen())) {
       // A part that is read ahead is read again in its turn.
       if (isFront) this.asking = read.asking;
@@ -290,9 +280,15 @@ export class Lane {
     }
     const records = 'asking' in read ? await read.asking : read;
     const [first] = records.envelopes;
-    part.records = records.envelopes.length;
-    part.first = first && { offset: first.offset, timestamp: first.timestamp };
-    if (part === this.parts[0]) this.position.onAwaited(part.first);
+    part.records += records.envelopes.length;
+    part.first ??= first && { offset: first.offset, timestamp: first.timestamp };
+    if (part !== this.parts[0]) return records;
+    this.position.onAwaited(part.first);
+    // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
+    if (!this.position.isSettled && !this.isStopping) {
+      await this.position.settle(part.first);
+      part.expectedUpTo = this.position.expectedUpTo ?? 0;
+    }
     return records;
   }
 
@@ -393,3 +389,5 @@ export class Lane {
 }
 
 const NOTHING = (): void => undefined;
+
+const NO_RECORDS: ReadRecords = { envelopes: [], failure: null, bytes: 0 };

@@ -56,7 +56,7 @@ export class LanePart {
   constructor(
     readonly lane: PartOwner,
     readonly isAhead: boolean,
-    readonly expectedUpTo: number,
+    public expectedUpTo: number,
     settle: (part: LanePart, deciding: Promise<IntakeResult | null>) => Promise<PartResult>,
   ) {
     const deciding = new Promise<IntakeResult | null>((resolve) => {

@@ -22,7 +22,7 @@
  */
 
 import { observeAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
-import type { Answer, BatchPart } from '../intake/delivery';
+import type { Answer, BatchPart, Envelope } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
 import { at } from '../lib/at';
 import { asError } from '../lib/errors';
@@ -30,9 +30,8 @@ import type { StreamDeps } from './deps';
 import type { Lane } from './lane';
 import { endOf, type LanePart } from './part';
 import { timeOf } from './position';
-import type { ReadRecords } from './record-queue';
 
-/** A batch takes no further record once it holds this many bytes. */
+/** A batch takes no further record once it holds this many bytes. The chunks of its lanes count as well. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /**
  * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
@@ -50,6 +49,12 @@ const AHEAD_BYTES = 1024 * 1024;
  */
 const LONGEST_TURN_MS = 100;
 
+/**
+ * Where rounds are shared, a lane's share of a batch comes in this many runs. After each run, the next run is
+ * of the lane that is furthest behind in time. A batch then holds whole rounds.
+ */
+const RUNS_OF_A_LANE = 4;
+
 interface Batch {
   /** It is gathered and judged: no other batch is, until all its writes are sent. */
   hasTurn: boolean;
@@ -57,9 +62,22 @@ interface Batch {
   isOld: boolean;
 }
 
-/** A part with its records. */
-interface ReadPart extends ReadRecords {
+/** A part with the records that are gathered so far. */
+interface GatheredPart {
+  readonly lane: Lane;
   readonly part: LanePart;
+  readonly envelopes: Envelope[];
+  failure: Error | null;
+  /** Timestamp of its last record. */
+  readUpTo: number;
+  /** The batch takes no further record of the lane. */
+  isDrained: boolean;
+}
+
+/** Free room in a batch. */
+interface Room {
+  events: number;
+  bytes: number;
 }
 
 export class Pipeline {
@@ -116,7 +134,7 @@ export class Pipeline {
       return bytes >= (largeBatchBytes ?? AHEAD_BYTES) ? ahead : [];
     }
     const lanes = first.isAlone ? [first] : [first, ...others.filter(({ isAlone }) => !isAlone)];
-    const bytes = lanes.reduce((sum, lane) => sum + lane.bytes, 0);
+    const bytes = lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
     const mayBegin = bytes >= (largeBatchBytes ?? LARGE_BATCH_BYTES) || batches.every(({ isOld }) => isOld);
     return mayBegin ? lanes : [];
   }
@@ -143,35 +161,62 @@ export class Pipeline {
     this.schedulePump();
   }
 
-  /** Takes records of the lanes, in their order, until the batch is full. */
-  private async gather(lanes: readonly Lane[]): Promise<ReadPart[]> {
-    const gathered: ReadPart[] = [];
-    const left = { events: this.deps.batchEvents, bytes: MAX_BATCH_BYTES };
-    const isShared = this.deps.areRoundsShared?.() ?? false;
-    for (const [index, lane] of lanes.entries()) {
-      if (left.events <= 0 || left.bytes <= 0) break;
+  /**
+   * Takes records of the lanes until the batch is full. Where rounds are shared, it takes runs of records,
+   * each of the lane that is furthest behind in time. Otherwise it takes all of one lane after the other.
+   */
+  private async gather(lanes: readonly Lane[]): Promise<GatheredPart[]> {
+    const room: Room = { events: this.deps.batchEvents, bytes: MAX_BATCH_BYTES };
+    const runs = this.deps.areRoundsShared?.() ? lanes.length * RUNS_OF_A_LANE : 1;
+    const most: Room = { events: Math.ceil(room.events / runs), bytes: Math.ceil(room.bytes / runs) };
+    const gathered: GatheredPart[] = [];
+    // Each record keeps its whole decompressed chunk in memory.
+    let decompressed = 0;
+    for (const lane of lanes) {
+      if (room.events <= 0 || room.bytes <= 0 || decompressed >= MAX_BATCH_BYTES) break;
       // Another batch may have taken its records meanwhile.
       if (!lane.isReady && lane.bytesAhead === 0) continue;
       this.ready.delete(lane);
-      const shares = isShared ? lanes.length - index : 1;
       const part = lane.begin();
-      try {
-        const read = await lane.read(part, Math.ceil(left.events / shares), Math.ceil(left.bytes / shares));
-        if (read === null) continue;
-        gathered.push({ ...read, part });
-        left.events -= read.envelopes.length;
-        left.bytes -= read.bytes;
-      } catch (error) {
-        part.end({ answers: [], undecided: asError(error) });
-      }
+      const each: GatheredPart = { lane, part, envelopes: [], failure: null, readUpTo: 0, isDrained: false };
+      if (await this.takeRun(each, most, room)) gathered.push(each);
+      decompressed += lane.queue.decompressedBytes;
+    }
+    while (room.events > 0 && room.bytes > 0) {
+      const [next] = gathered.filter(({ isDrained }) => !isDrained).sort(furthestBehindFirst);
+      if (next === undefined) break;
+      await this.takeRun(next, most, room);
     }
     return gathered;
   }
 
-  private async decide(batch: Batch, gathered: readonly ReadPart[]): Promise<void> {
+  /** Takes one run of records. @returns whether the lane takes part in the batch */
+  private async takeRun(gathered: GatheredPart, most: Room, room: Room): Promise<boolean> {
+    const { lane, part, envelopes } = gathered;
+    const events = Math.min(most.events, room.events);
+    const bytes = Math.min(most.bytes, room.bytes);
+    try {
+      const read = await lane.read(part, events, bytes);
+      if (read === null) return false;
+      envelopes.push(...read.envelopes);
+      room.events -= read.envelopes.length;
+      room.bytes -= read.bytes;
+      gathered.failure = read.failure;
+      gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);
+      gathered.isDrained = read.failure !== null || (read.envelopes.length < events && read.bytes < bytes);
+    } catch (error) {
+      // The records before these are decided; the next part of the lane meets the error again.
+      gathered.isDrained = true;
+      if (envelopes.length === 0) part.end({ answers: [], undecided: asError(error) });
+      return envelopes.length > 0;
+    }
+    return true;
+  }
+
+  private async decide(batch: Batch, gathered: readonly GatheredPart[]): Promise<void> {
     const { clock, intake } = this.deps;
-    const deciding = gathered.filter(({ part, envelopes, failure }) => {
-      if (part.isVoid || part.lane.isStopping) part.end(null);
+    const deciding = gathered.filter(({ lane, part, envelopes, failure }) => {
+      if (part.isVoid || lane.isStopping) part.end(null);
       else if (envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
       else part.end(part.isAhead ? null : { answers: [], undecided: failure });
@@ -218,4 +263,9 @@ export class Pipeline {
       'batch decided',
     );
   }
+}
+
+/** By time. Of lanes at the same time, the one with fewer records is first. */
+function furthestBehindFirst(a: GatheredPart, b: GatheredPart): number {
+  return a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length;
 }

@@ -117,20 +117,14 @@ export class LanePosition {
   }
 
   /**
-   * Settles the position before a part begins.
+   * Settles the position before the records of a part are decided.
    *
-   * @param peek reads the first record that waits. A fetch without records has none, and needs no answer of
-   * the store. Null once the partition is revoked: a rewind must not be committed then, since its offset
-   * belongs to the generation before
+   * @param first the first record of the part. A fetch without records has none, and needs no answer of the
+   * store
    * @throws RewindNotCommitted where Kafka does not accept the commit now, LostElsewhere, and Error where the
    * store does not answer now
    */
-  async settle(peek: () => Promise<readonly FirstRecord[] | null>): Promise<void> {
-    if (this.isSettled) return;
-    const records = await peek();
-    if (records === null) return;
-    const [first] = records;
-    this.onAwaited(first);
+  async settle(first: FirstRecord | undefined): Promise<void> {
     await this.commitRewind();
     if (first === undefined) return;
     this.decidedUpTo ??= await (this.moved === null

@@ -177,7 +177,7 @@ describe('with an engine without an image and without a registry', () => {
     const program = runNode(startAnd(build, "['postgres']", KEEP_UP), environment);
     await untilReady(program);
     expect(program.errors()).toMatch(
-      /no containers: postgres:18 could not be pulled: .*the registry is out of reach.*; using processes\npostgres 18 is ready/,
+      /no containers: postgres:18 could not be pulled: .*the registry cannot be reached.*; using processes\npostgres 18 is ready/,
     );
     expect(engine.pulls()).toBe(1);
     program.process.kill('SIGINT');
@@ -188,7 +188,9 @@ describe('with an engine without an image and without a registry', () => {
     engine = await engineWithoutImages(temporary, 'fails');
     const program = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST: engine.address });
     expect(await ending(program)).toBe(1);
-    expect(program.errors()).toMatch(/STACK=containers: apicurio\/\S+ could not be pulled: .*out of reach/);
+    expect(program.errors()).toMatch(
+      /STACK=containers: apicurio\/\S+ could not be pulled: .*cannot be reached/,
+    );
   });
 
   test.each(['SIGINT', 'SIGTERM'] as const)('%s ends the wait for a pull', async (signal) => {

@@ -115,6 +115,8 @@ function next(counts: number[], index: number): number {
 /** The counts of a batch, without the seeds. */
 const SEEDS = { records: 2, accepted: 2 };
 const BATCH = { records: 5, accepted: 3, duplicates: 1, without_key: 1 };
+/** The records that `send` sends to a partition. */
+const RECORDS_OF: Readonly<Record<BatchKind, number>> = { plain: 5, 'with a dead letter': 6 };
 
 /** Runs a worker between taps, over a topic with `partitions` partitions. */
 export async function inSweep(
@@ -144,6 +146,8 @@ export async function inSweep(
         KAFKA_BROKERS: kafka.brokers,
         VERDICT_TOPIC: world.topics.verdicts,
         PARTITIONS_AT_ONCE: String(partitions),
+        // So that each batch has the records of one partition.
+        BATCH_EVENTS: String(RECORDS_OF[kind]),
       };
       try {
         await work(

@@ -171,7 +171,8 @@ abstract class Tap {
 // --- Postgres
 
 /** The conversation of a transaction that decides a batch of the partition with this number. */
-export const decisionOf = (partitionNo: number): string => `decision of partition ${partitionNo}`;
+export const decisionOf = (...partitionNos: readonly number[]): string =>
+  `decision of partition ${partitionNos.join(', ')}`;
 /** A connection from its first byte to its first transaction. */
 export const CONNECTING = 'connecting';
 /** Any other transaction. */
@@ -185,7 +186,7 @@ const TYPE = { query: 'Q', bind: 'B', sync: 'S', copyDone: 'c', password: 'p' } 
 /** Parse, Bind, Describe, Execute. */
 const IN_PARTS: ReadonlySet<string> = new Set(['P', 'B', 'D', 'E']);
 const BEGIN = 'begin';
-const LOCK_PARTITION = 'lock_partitions';
+const LOCK_PARTITIONS = 'lock_partitions';
 const ANSWER = { authentication: 'R', complete: 'C', ready: 'Z' } as const;
 /** The server is in no transaction. */
 const IDLE = 'I';
@@ -263,8 +264,8 @@ export class PostgresTap extends Tap {
 
 interface Bound {
   readonly name: string;
-  /** The first parameter, as text. */
-  readonly first: string | undefined;
+  /** The first parameter. */
+  readonly first: Buffer | undefined;
 }
 
 /** Portal and statement by name, the formats of the parameters, the parameters. */
@@ -276,13 +277,22 @@ function readBind(message: Buffer): Bound {
   const first =
     message.readInt16BE(parametersAt) === 0
       ? undefined
-      : message.toString('utf8', at + 4, at + 4 + message.readInt32BE(at));
+      : message.subarray(at + 4, at + 4 + message.readInt32BE(at));
   return { name: textAt(message, nameAt), first };
 }
 
 function conversationOf(bound: readonly Bound[]): string {
-  const partitionNo = bound.find(({ name }) => name === LOCK_PARTITION)?.first;
-  return partitionNo === undefined ? OTHER_TRANSACTION : decisionOf(Number(partitionNo));
+  const numbers = bound.find(({ name }) => name === LOCK_PARTITIONS)?.first;
+  return numbers === undefined ? OTHER_TRANSACTION : decisionOf(...readInt4Array(numbers));
+}
+
+/** Elements of an array in binary format. Five numbers come first; each element is behind its length. */
+function readInt4Array(array: Buffer): number[] {
+  const LENGTH_AT = 12;
+  const ELEMENTS_AT = 20;
+  return Array.from({ length: array.readInt32BE(LENGTH_AT) }, (_, index) =>
+    array.readInt32BE(ELEMENTS_AT + index * 8 + 4),
+  );
 }
 
 /** The length counts itself, but not the type before it. */

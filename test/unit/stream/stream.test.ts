@@ -6,6 +6,7 @@
 import type { Answer, Envelope } from '../../../src/intake/delivery';
 import type { IntakeResult } from '../../../src/intake/intake';
 import { TopicPaused } from '../../../src/intake/reject-limit';
+import { NotTogether } from '../../../src/intake/undecided';
 import { FetchGate } from '../../../src/kafka/consumer/membership';
 import type { Progress, RecordSource, SourceListener } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
@@ -155,6 +156,7 @@ function setUp(options: {
   readDecidedUpTo?: StreamDeps['readDecidedUpTo'];
   beginAt?: StreamDeps['beginAt'];
   cluster?: StreamDeps['cluster'];
+  areRoundsShared?: () => boolean;
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
@@ -190,6 +192,7 @@ function setUp(options: {
       }),
     readDecidedUpTo: options.readDecidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
     batchEvents: options.batchEvents ?? 100,
+    areRoundsShared: options.areRoundsShared ?? (() => false),
     partitionsAtOnce: options.partitionsAtOnce ?? 3,
   });
   const listener = (): SourceListener => {
@@ -946,6 +949,74 @@ describe('partitions that are decided at the same time', () => {
     deliverBytes(1, 0, LARGE_BYTES);
     await clock.pass(0);
     expect(decided).toEqual(['t/1 0']);
+  });
+});
+
+describe('a batch of several partitions', () => {
+  /** Three partitions with 100 records each, one a ms. @param timestamps of their first records */
+  async function threeFull(areRoundsShared: boolean, timestamps: readonly number[]) {
+    const batches: Map<number, number>[] = [];
+    let calls = 0;
+    const { clock, assign, source } = setUp({
+      batchEvents: 120,
+      areRoundsShared: () => areRoundsShared,
+      decide: async ({ partition }, envelopes) => {
+        // The fake calls once for each part, and one batch after the other.
+        if (calls++ % 3 === 0 || !areRoundsShared) batches.push(new Map());
+        batches.at(-1)?.set(partition, envelopes.length);
+        return decideAll({ topic: 't', partition }, envelopes);
+      },
+    });
+    await assign(0, 1, 2);
+    for (const [to, begin] of timestamps.entries()) {
+      const records = Array.from({ length: 100 }, (_, offset) => ({
+        ...streamRecord(offset),
+        timestamp: String(begin + offset),
+      }));
+      source.listener?.onChunk(chunkOf(partition(to), records, 100));
+    }
+    await clock.pass(0);
+    return batches.map((batch) => [...batch]);
+  }
+
+  it('takes a share of each where they share rounds', async () => {
+    const [first] = await threeFull(true, [1000, 1000, 1000]);
+    expect(first).toEqual([
+      [0, 40],
+      [1, 40],
+      [2, 40],
+    ]);
+  });
+
+  it('takes most of a partition that is behind in time, where they share rounds', async () => {
+    const [first] = await threeFull(true, [1080, 1000, 1080]);
+    // Up to the time of the others, it is the next one each time.
+    expect(new Map(first).get(1)).toBe(90);
+  });
+
+  it('takes all of one partition before the next, where they share no rounds', async () => {
+    const [first, second] = await threeFull(false, [1000, 1000, 1000]);
+    expect([first, second]).toEqual([[[0, 100]], [[1, 20]]]);
+  });
+
+  it('goes on without the partition that made it fail, which is decided alone [U3]', async () => {
+    const batches: string[] = [];
+    let parts = 0;
+    const { clock, assign, deliver, source } = setUp({
+      decide: async (from, envelopes) => {
+        const isFirst = parts++ < 3;
+        batches.push(`${from.partition}${isFirst ? ' together' : ''}`);
+        if (isFirst) return { answers: [], undecided: new NotTogether('one of them fails') };
+        if (from.partition === 1) return storeIsDown(from, envelopes);
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0, 1, 2);
+    for (const to of [0, 1, 2]) deliver(to, [0]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(batches).toEqual(['0 together', '1 together', '2 together', '0', '1', '2']);
+    expect(clock.waits).toEqual([SECOND]);
+    expect(source.commits.toSorted()).toEqual(['t/0 1', 't/2 1']);
   });
 });
 

@@ -1,0 +1,59 @@
+/** Whether records of different partitions share rounds is noticed from a sample of rounds. */
+
+import { NO_FIELDS } from '../../../src/domain/event/event';
+import type { Item } from '../../../src/domain/verdict/decide';
+import { makeSharedRounds } from '../../../src/intake/shared-rounds';
+
+function item(roundId: string | null, partitionNo: number, offset: number): Item {
+  return {
+    type: 'keyed',
+    source: { partitionNo, offset },
+    feedNo: 1,
+    connectionNo: 1,
+    eventId: `e${offset}`,
+    fields: { ...NO_FIELDS, roundId },
+    brandNo: null,
+    contentHash: null,
+    restHash: 0,
+    playerTag: null,
+    refusal: null,
+  };
+}
+
+/** Three events of each round. @param partitionOf the partition of an event, by its round and place */
+function observed(rounds: number, partitionOf: (round: number, place: number) => number) {
+  const shared = makeSharedRounds();
+  for (let round = 0; round < rounds; round++)
+    shared.observe([0, 1, 2].map((place) => item(`round-${round}`, partitionOf(round, place), round)));
+  return shared;
+}
+
+it.each([
+  ['each round has a partition of its own', (round: number) => round % 8, false],
+  [
+    'the events of a round come by any partition',
+    (round: number, place: number) => (round + place) % 8,
+    true,
+  ],
+  [
+    'one round of a hundred changes its partition',
+    (round: number, place: number) => (round % 100 === 0 ? place : 1),
+    false,
+  ],
+] as const)('where %s: %s', (_, partitionOf, expected) => {
+  expect(observed(20_000, partitionOf).areShared()).toBe(expected);
+});
+
+it('notices within a few thousand rounds that the keys of records have changed', () => {
+  const shared = observed(20_000, (round) => round % 8);
+  for (let round = 0; round < 3_000; round++)
+    shared.observe([0, 1].map((place) => item(`later-${round}`, place, round)));
+  expect(shared.areShared()).toBe(true);
+});
+
+it('counts neither events without a round nor those of the webhook', () => {
+  const shared = makeSharedRounds();
+  for (let offset = 0; offset < 5_000; offset++)
+    shared.observe([item(null, offset % 8, offset), { ...item('r', offset % 8, offset), source: null }]);
+  expect(shared.areShared()).toBe(false);
+});
