@@ -123,6 +123,7 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [PROCESSES]: [
             'a killed member that Kafka still counts: another worker rejoins, once, and gets its partitions',
+            'a killed member that Kafka still counts: nobody rejoins where KAFKA_DEAD_MEMBER_WATCH is disabled',
           ],
         },
       },

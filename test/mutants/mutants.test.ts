@@ -141,11 +141,7 @@ describe('a mutant is refused', () => {
     await expect(noticed(BAD.endless, BAD_WITHIN_MS)).rejects.toThrow('endless does not end within 3 s');
   });
   test.each([
-    [
-      'whose lines no longer exist',
-      'const LAST_WAIT_MS = 1_000;',
-      /no longer applies: .* in no file/,
-    ],
+    ['whose lines no longer exist', 'const LAST_WAIT_MS = 1_000;', /no longer applies: .* in no file/],
     ['whose lines exist twice', 'return null;', /no longer applies: .* in \d+ places: .*src\//],
   ])('%s', (_, line, message) => {
     const mutant = bad('stale', `-${line}\n+const A = 1;`);
@@ -176,7 +172,8 @@ test('a mutant applies wherever its lines are, at any indentation', () => {
 });
 
 function bad(name: string, change: string): Mutant {
-  const head = 'It is none.\n\nbreaks: U2\nkilled by: domain/verdict/reasons.test.ts: has a limit, and no end\n\n';
+  const head =
+    'It is none.\n\nbreaks: U2\nkilled by: domain/verdict/reasons.test.ts: has a limit, and no end\n\n';
   return withWholePath(readMutant(name, `${head}@@\n${change}\n`));
 }
 

@@ -146,7 +146,7 @@ describe('after the refund [R3]', () => {
   });
 });
 
-describe('no effect on the round [R5] has', () => {
+describe('no effect on the round has [R5]', () => {
   it.each([
     ['rejected', aRefund(bet, { amount: '1,5' })],
     ['rejected for its brand', aRefund(bet, { brand: 'nobody' })],
