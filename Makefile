@@ -57,7 +57,7 @@ demo: dev-build ## watch events go through Kafka into the verdict tables of Post
 	@exec node build/dev/demo.js
 
 ##@ Tests
-test: dev-build ## run every check and every test, on real servers (20 minutes)
+test: dev-build ## run every check and every test, on real servers (26 minutes)
 	@node build/dev/test.js
 
 test-faults: dev-build ## run the tests of every fault, also those of minutes, and print the results (20 minutes)
