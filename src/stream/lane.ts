@@ -248,7 +248,7 @@ export class Lane {
   begin(): LanePart {
     const front = this.parts.at(-1);
     const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
-    const part = new LanePart(this, front !== undefined, expectedUpTo, (begun, deciding) =>
+    const part = new LanePart(front !== undefined, expectedUpTo, (begun, deciding) =>
       this.settleInOrder(begun, deciding, front),
     );
     this.parts.push(part);

@@ -3,16 +3,8 @@
 import type { Envelope } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
 import { mayBeTooMuch, NotTogether } from '../intake/undecided';
-import type { TopicPartition } from '../lib/topic-partition';
 import type { PublishedAnswer } from '../publishing/published-answer';
 import type { FirstRecord } from './position';
-
-/** The lane of a part, as a batch uses it. */
-export interface PartOwner {
-  readonly partition: TopicPartition;
-  /** The lane is stopped: no part of it is begun any more. */
-  readonly isStopping: boolean;
-}
 
 export interface PartResult {
   /** The decided records, from the first on; null where not even the first record could be decided. */
@@ -54,7 +46,6 @@ export class LanePart {
    * @param settle makes the result, once the part has ended
    */
   constructor(
-    readonly lane: PartOwner,
     readonly isAhead: boolean,
     public expectedUpTo: number,
     settle: (part: LanePart, deciding: Promise<IntakeResult | null>) => Promise<PartResult>,

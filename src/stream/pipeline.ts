@@ -55,11 +55,16 @@ const LONGEST_TURN_MS = 100;
  */
 const RUNS_OF_A_LANE = 4;
 
+/**
+ * The state of a batch in flight.
+ *
+ *     judging ──all its writes are sent──▶ sent ──┐
+ *        └──────────LONGEST_TURN_MS───────────────┴──▶ late
+ *
+ * While a batch is judging, no other batch begins. While one is sent, only a large batch begins beside it.
+ */
 interface Batch {
-  /** It is gathered and judged: no other batch is, until all its writes are sent. */
-  hasTurn: boolean;
-  /** It has lasted for LONGEST_TURN_MS. */
-  isOld: boolean;
+  state: 'judging' | 'sent' | 'late';
 }
 
 /** A part with the records that are gathered so far. */
@@ -122,10 +127,10 @@ export class Pipeline {
 
   /** The lanes of the next batch, in the order in which it takes their records; none where it has to wait. */
   private candidates(): Lane[] {
-    for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
     const { partitionsAtOnce, largeBatchBytes } = this.deps;
     const batches = [...this.inFlight];
-    if (batches.length >= partitionsAtOnce || batches.some(({ hasTurn }) => hasTurn)) return [];
+    if (batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging')) return [];
+    for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
     const [first, ...others] = this.ready;
     if (first === undefined) {
       if (batches.length === 0) return [];
@@ -135,30 +140,26 @@ export class Pipeline {
     }
     const lanes = first.isAlone ? [first] : [first, ...others.filter(({ isAlone }) => !isAlone)];
     const bytes = lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
-    const mayBegin = bytes >= (largeBatchBytes ?? LARGE_BATCH_BYTES) || batches.every(({ isOld }) => isOld);
+    const mayBegin =
+      bytes >= (largeBatchBytes ?? LARGE_BATCH_BYTES) || batches.every(({ state }) => state === 'late');
     return mayBegin ? lanes : [];
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {
-    const batch: Batch = { hasTurn: true, isOld: false };
+    const batch: Batch = { state: 'judging' };
     const ended = new AbortController();
     this.inFlight.add(batch);
     void this.deps.clock.sleep(LONGEST_TURN_MS, ended.signal).then(() => {
-      batch.isOld = true;
-      this.endTurn(batch);
+      batch.state = 'late';
+      this.schedulePump();
     });
     try {
       await this.decide(batch, await this.gather(lanes));
     } finally {
       this.inFlight.delete(batch);
       ended.abort();
-      this.endTurn(batch);
+      this.schedulePump();
     }
-  }
-
-  private endTurn(batch: Batch): void {
-    batch.hasTurn = false;
-    this.schedulePump();
   }
 
   /**
@@ -227,15 +228,16 @@ export class Pipeline {
     const results = await intake
       .decide(
         deciding.map(
-          ({ part: { lane, expectedUpTo }, envelopes }): BatchPart => ({
+          ({ lane, part, envelopes }): BatchPart => ({
             source: lane.partition,
             envelopes,
-            expectedUpTo,
+            expectedUpTo: part.expectedUpTo,
           }),
         ),
         () => {
           for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
-          this.endTurn(batch);
+          if (batch.state === 'judging') batch.state = 'sent';
+          this.schedulePump();
         },
       )
       .catch((error: unknown) =>
@@ -245,14 +247,14 @@ export class Pipeline {
     let decided = 0;
     for (const { answers } of results) decided += answers.length;
     if (decided > 0) observeTransaction(this.deps, decided, ms);
-    for (const [index, { part, failure }] of deciding.entries()) {
+    for (const [index, each] of deciding.entries()) {
       const { answers, undecided } = at(results, index);
-      this.observe(part, answers, ms);
-      part.end({ answers, undecided: undecided ?? failure });
+      this.observe(each, answers, ms);
+      each.part.end({ answers, undecided: undecided ?? each.failure });
     }
   }
 
-  private observe({ lane, first }: LanePart, answers: readonly Answer[], ms: number): void {
+  private observe({ lane, part: { first } }: GatheredPart, answers: readonly Answer[], ms: number): void {
     const nextOffset = endOf(answers.at(-1)?.envelope);
     if (first === undefined || nextOffset === null) return;
     observeAnswers(this.deps, lane.partition, answers);
