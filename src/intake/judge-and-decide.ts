@@ -179,8 +179,9 @@ function queuesOf(sections: readonly Section[]): QueueOfBatch[] {
     ranges.set(queue, [...(ranges.get(queue) ?? []), [from, to]]);
     from = to;
   }
+  const isOne = ranges.size === 1;
   return [...ranges].map(([queue, its]) => ({
     queue,
-    of: (decisions) => its.flatMap(([begin, end]) => decisions.slice(begin, end)),
+    of: (decisions) => (isOne ? decisions : its.flatMap(([begin, end]) => decisions.slice(begin, end))),
   }));
 }
