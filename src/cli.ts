@@ -5,13 +5,15 @@
  * The code of a command is loaded only when it runs, so that --help answers at once.
  */
 import { access, constants, stat } from 'node:fs/promises';
-import { DONE, FAILED, USAGE } from './cli/exit-codes';
+import { DONE, USAGE } from './cli/exit-codes';
 import { causesOf, explain } from './cli/explain-error';
+import { interruption } from './cli/interruption';
 import { nodeProblem } from './cli/node-version';
-import { codeWithOutput, endStuckOutput, guardOutput, outputFlushed } from './cli/output';
+import { codeWithOutput, guardOutput, outputFlushed } from './cli/output';
 import { packageVersion } from './cli/package-version';
 import { guard } from './cli/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
+import { ATTRIBUTE } from './commands/attribute-commands';
 import { OPERATIONS } from './commands/operations';
 import {
   PUBLISH_SETTINGS,
@@ -30,7 +32,7 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
-const ROLES = ['writer', 'reader', 'janitor', 'maintainer'] as const;
+const ROLES = ['writer', 'reader', 'janitor', 'maintainer', 'attributor'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -58,10 +60,14 @@ export const COMMANDS: readonly Command[] = [
       },
       reader: {
         value: 'NAME',
-        help: 'the role of analysts and of verify: reads the views of promo, without player_ref',
+        help: 'the role of analysts and of verify: reads the views of promo, without players',
       },
       janitor: { value: 'NAME', help: 'the role of retention apply: drops expired months' },
       maintainer: { value: 'NAME', help: 'the role of erase-player and dead-letters replay' },
+      attributor: {
+        value: 'NAME',
+        help: 'the role of attribute: sets the players that rounds are credited to',
+      },
       print: { help: 'only print the SQL, for another person to run; needs no database' },
     },
     settings: ['DATABASE'],
@@ -163,6 +169,7 @@ export const COMMANDS: readonly Command[] = [
       }),
   },
   ...OPERATIONS,
+  ...ATTRIBUTE,
   {
     name: 'publish',
     file: 'file or -',
@@ -264,19 +271,6 @@ export const COMMANDS: readonly Command[] = [
     },
   },
 ];
-
-/** Aborted by the first Ctrl-C or SIGTERM. The second ends the process at once. */
-function interruption(): AbortSignal {
-  const controller = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => {
-      if (controller.signal.aborted) process.exit(FAILED);
-      controller.abort();
-      endStuckOutput();
-    });
-  }
-  return controller.signal;
-}
 
 // --- running
 

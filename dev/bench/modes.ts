@@ -2,7 +2,6 @@
 import { describeExtent } from './extent';
 import type { Mode } from './mode';
 import { batch } from './modes/batch';
-import { calm } from './modes/calm';
 import { compression } from './modes/compression';
 import { duplicates } from './modes/duplicates';
 import { hot } from './modes/hot';
@@ -25,7 +24,6 @@ export const MODES: readonly Mode[] = [
   throughput,
   batch,
   latency,
-  calm,
   keys,
   duplicates,
   soak,

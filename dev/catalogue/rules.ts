@@ -113,6 +113,14 @@ export const CHAPTERS: readonly Chapter[] = [
     L1 | entries and reversals | elsewhere
     L2 | entries never change | elsewhere
     L3 | a refunded round sums to zero | elsewhere
+    B1 | promo_player_ref | domain
+    B2 | feed and brand of the same operator | elsewhere
+    B3 | one attribution a round, the first stays | elsewhere
+    B4 | credited in any order | elsewhere
+    B5 | an attribution changes no verdict | elsewhere
+    B6 | erased with either player | elsewhere
+    B7 | kept with its month and its events | elsewhere
+    B8 | readers see no credited player | elsewhere
     D1 | one decision for every transport | elsewhere
     D2 | one transaction, in order of arrival | domain
     D3 | counters | elsewhere

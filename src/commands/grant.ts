@@ -8,7 +8,9 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/
 /** @param print only print the statements, for another person to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
   if (grantees.length === 0) {
-    console.error('no role is given; add --writer NAME, --reader NAME, --janitor NAME or --maintainer NAME');
+    console.error(
+      'no role is given; add --writer NAME, --reader NAME, --janitor NAME, --maintainer NAME or --attributor NAME',
+    );
     return USAGE;
   }
   if (print) {

@@ -3,14 +3,18 @@
  * the log of operations.
  */
 
-import { isUtf8 } from 'node:buffer';
 import { DONE } from '../cli/exit-codes';
-import { integerOf, type Options, requestedBy, wrong } from '../cli/option-values';
+import { integerOf, type Options, requestedBy } from '../cli/option-values';
 import { readConfig } from '../config/config';
-import { MAX_NAME_BYTES } from '../domain/event/event';
-import { dropMonthsBefore, erasePlayer, forgetDroppedPlayers, planRetention } from '../ledger/operations';
+import {
+  dropMonthsBefore,
+  erasePlayer,
+  forgetDroppedAttributions,
+  forgetDroppedPlayers,
+  planRetention,
+} from '../ledger/operations';
 import { counted } from '../lib/printable';
-import { readUpTo } from '../lib/read-limited';
+import { playerOf } from './player-input';
 
 /** Drops months that are over. @returns the exit code */
 export async function applyRetention(options: Options): Promise<number> {
@@ -34,6 +38,8 @@ export async function applyRetention(options: Options): Promise<number> {
     console.log(
       `player hashes of dropped months deleted: ${counted(events, 'event')}, ${counted(rounds, 'round')}`,
     );
+  const attributions = await forgetDroppedAttributions(DATABASE);
+  if (attributions > 0) console.log(`attributions of dropped months deleted: ${attributions}`);
   return DONE;
 }
 
@@ -42,8 +48,7 @@ const ERASE_BATCH = 5_000;
 
 /** Replaces a player in all stored data. @returns the exit code */
 export async function erase(options: Options): Promise<number> {
-  const player = options.get('player') ?? (await standardInput());
-  if (player === '') throw wrong('player', 'is empty', 'Write the player_ref, or send it to standard input');
+  const player = await playerOf(options);
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const target = { operator: options.get('operator') ?? '', player, batch: ERASE_BATCH };
   const erased = await erasePlayer(
@@ -68,24 +73,3 @@ const LEFT = [
   '- Postgres: the old rows are on disk until vacuum, and in WAL, replicas and backups until these are deleted.',
   '- A later event or dead letter of the player is stored unchanged: run this command again then.',
 ];
-
-/** @throws if the input is not a player_ref: the command would erase nothing and report success */
-async function standardInput(): Promise<string> {
-  const input = await readUpTo(process.stdin, MAX_NAME_BYTES + LINE_END.length);
-  if (input === null) throw wrong('player', 'is longer than a player_ref may be', 'Send one player_ref');
-  if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as in events');
-  const text = input.toString('utf8');
-  if (text.startsWith(BYTE_ORDER_MARK))
-    throw wrong('player', 'begins with a byte order mark', 'Send the player_ref alone');
-  const player = text.replace(/\r?\n$/, '');
-  if (/[\r\n]/.test(player))
-    throw wrong(
-      'player',
-      'has more than one line',
-      'Send one player_ref; use --player for one that has a line break',
-    );
-  return player;
-}
-
-const BYTE_ORDER_MARK = '\uFEFF';
-const LINE_END = '\r\n';

@@ -8,7 +8,7 @@ import { CHECK_TIMEOUT_MS, inStore } from './operations';
 const SNAPSHOT = { timeoutMs: CHECK_TIMEOUT_MS, isSnapshot: true };
 
 export interface Damage {
-  /** I1 to I5; docs/operations/verification.md defines each of them. */
+  /** I1 to I6; docs/operations/verification.md defines each of them. */
   readonly invariant: string;
   readonly what: string;
   /** The damaged object: the feed and the event or round, or the partition, where it is one. */

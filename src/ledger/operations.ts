@@ -274,6 +274,19 @@ export async function forgetDroppedPlayers(
   }
 }
 
+/**
+ * Deletes the attributions of dropped months that credit no kept event.
+ *
+ * @returns their number
+ * @throws StoreError
+ */
+export async function forgetDroppedAttributions(database: string | StoreAccess): Promise<number> {
+  const [[forgotten] = []] = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS }, (query) =>
+    query('select promo.forget_dropped_attributions()::text'),
+  );
+  return Number(forgotten);
+}
+
 // --- erasure
 
 export interface Erased {

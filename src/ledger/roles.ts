@@ -9,7 +9,7 @@ import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } 
 import { BEGIN } from '../postgres/transaction';
 import { type ConnectRight, limitConnect } from './connect-right';
 
-export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
+export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
@@ -21,6 +21,9 @@ const STATUS = [
   'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
+
+const ATTRIBUTE =
+  'promo.attribute_rounds(text, text[], text[], text[], text[]), promo.attribute_round(text, text, text, text, text)';
 
 /** Grants without their `to NAME`. */
 const GRANTS: Readonly<Record<Role, readonly string[]>> = {
@@ -40,7 +43,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on sequence promo_store.batch_numbers',
     'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[]), promo_store.claim_cluster(text)',
   ],
-  /** Analysts and `verify`. Without player_ref, and so without `select *` of the two views that have it. */
+  /** Analysts and `verify`. Without players, and so without `select *` of the views that have players. */
   reader: [
     ...STATUS,
     'usage on schema promo_store',
@@ -49,16 +52,19 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now) on promo.verdicts`,
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
+    'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by) on promo.attributions',
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz)',
     'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo.check_month(date), promo_store.decided_offsets(text[], int[], bigint[], int, text)',
   ],
   /** Retention. */
   janitor: [
     ...STATUS,
-    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int)',
+    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions()',
   ],
   /** Erasure of players, and replay of dead letters. */
   maintainer: [...STATUS, LOG, 'execute on function promo.erase_player(text, text, int, bigint)'],
+  /** The service that launches games. It sets attributions, and reads none. */
+  attributor: [...STATUS, `execute on function ${ATTRIBUTE}`],
 };
 
 /**
@@ -73,6 +79,10 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.drop_months_before(date)',
   'promo.retention_plan(date)',
   'promo.forget_dropped_players(int)',
+  'promo.forget_dropped_attributions()',
+  'promo.attribute_rounds(text, text[], text[], text[], text[])',
+  'promo.attribute_round(text, text, text, text, text)',
+  'promo_store.find_attribution_damages()',
   'promo.erase_player(text, text, int, bigint)',
   'promo.newest_since(int)',
   'promo.entries_since(timestamptz, timestamptz)',

@@ -4,8 +4,8 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
-type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'nobody';
-const NAMES: readonly Name[] = ['writer', 'reader', 'janitor', 'maintainer', 'nobody'];
+type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'nobody';
+const NAMES: readonly Name[] = ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'nobody'];
 
 let store: TestStore;
 const roles = new Map<Name, { name: string; url: string }>();
@@ -15,7 +15,10 @@ const roleOf = (name: Name) => {
   return role;
 };
 const grantees = (): Grantee[] =>
-  (['writer', 'reader', 'janitor', 'maintainer'] as const).map((role) => ({ role, name: roleOf(role).name }));
+  (['writer', 'reader', 'janitor', 'maintainer', 'attributor'] as const).map((role) => ({
+    role,
+    name: roleOf(role).name,
+  }));
 
 beforeAll(async () => {
   store = await freshStore({ own: true });
@@ -74,6 +77,7 @@ const ALL_TABLES = [
     'player_keys',
     'untagged',
     'first_cluster',
+    'attributions',
   ],
   ...['migrations', 'migrations_lock', EMPTY],
 ];
@@ -99,6 +103,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     player_keys: 'key',
     untagged: 'until',
     first_cluster: 'cluster_id',
+    attributions: 'player_ref',
     migrations: 'name',
     migrations_lock: 'is_locked',
   },
@@ -165,7 +170,8 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
   // Functions for every role.
   ...['partitions', 'operations', 'migrations', 'reference_versions'].map(
-    (view) => [`select * from promo.${view}`, ['writer', 'reader', 'janitor', 'maintainer']] as const,
+    (view) =>
+      [`select * from promo.${view}`, ['writer', 'reader', 'janitor', 'maintainer', 'attributor']] as const,
   ),
   // Operations. A role may add to their log, and no role in the log may change it.
   [`select promo.begin_operation('replay', '{}')`, ['writer', 'maintainer']],
@@ -174,6 +180,19 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo.retention_plan('2020-02-01')`, ['janitor']],
   [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
   ['select * from promo.forget_dropped_players()', ['janitor']],
+  // Attributions: only the attributor sets them, once, and it reads none.
+  [`select promo.attribute_round('acme', 'r-9', 'p-9')`, ['attributor']],
+  [`select * from promo.attribute_rounds('acme', array['r-9'], array['p-9'])`, ['attributor']],
+  [
+    `insert into promo_store.attributions (feed_no, round_key, round_id, player_ref) values (1, 'r', 'r', 'p')`,
+    [],
+  ],
+  ['select promo.forget_dropped_attributions()', ['janitor']],
+  ['select round_id, attributed_at from promo.attributions', ['reader']],
+  ['select credited_player from promo.attributions', []],
+  ['select credited_player from promo.ledger', []],
+  [`select * from promo.credited_entries('acme', 'p')`, []],
+  ['select attributed from promo.rounds', ['reader']],
   // Rights on the whole database.
   ['create schema another', []],
   ['create table promo.another ()', []],
@@ -248,7 +267,7 @@ test('the list above has all tables, so that no new one is missing', async () =>
   expect(found.flat().sort()).toEqual([...ALL_TABLES].sort());
 });
 
-test('the reader reads every column of every view of promo but player_ref', async () => {
+test('the reader reads every column of every view of promo, except players [B8]', async () => {
   expect(
     await store.rows(
       `select c.relname || '.' || a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -256,7 +275,12 @@ test('the reader reads every column of every view of promo but player_ref', asyn
        order by 1`,
       [roleOf('reader').name],
     ),
-  ).toEqual([['ledger.player_ref'], ['verdicts.player_ref']]);
+  ).toEqual([
+    ['attributions.credited_player'],
+    ['ledger.credited_player'],
+    ['ledger.player_ref'],
+    ['verdicts.player_ref'],
+  ]);
 });
 
 test('the reader looks a verdict up by the id of its event, without its player', async () => {

@@ -1,0 +1,141 @@
+/**
+ * `promo-intake attribute round` and `attribute file`: set the players to whom promotions credit rounds. No
+ * output names a player.
+ */
+import { isUtf8 } from 'node:buffer';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { type Line, openInput, readLines } from '../cli/input-lines';
+import type { Options } from '../cli/option-values';
+import { readConfig } from '../config/config';
+import { type Attribution, type AttributionFault, readAttribution } from '../domain/attribution';
+import { whyUnreadable } from '../domain/event/unreadable';
+import {
+  ATTRIBUTIONS_AT_ONCE,
+  type AttributionOutcome,
+  type AttributionResult,
+  attributeRounds,
+} from '../ledger/attributions';
+import { parseJson } from '../lib/json';
+import { counted, inOneLine } from '../lib/printable';
+import { playerOf } from './player-input';
+
+/** Sets the player of one round. @returns the exit code */
+export async function attributeRound(options: Options): Promise<number> {
+  const operator = options.get('operator') ?? '';
+  const json = {
+    round_id: options.get('round'),
+    promo_player_ref: await playerOf(options),
+    ...(options.has('feed') && { feed_id: options.get('feed') }),
+    ...(options.has('brand') && { brand: options.get('brand') }),
+  };
+  const read = readAttribution(json, operator);
+  if ('faults' in read) {
+    for (const fault of read.faults) console.error(describe(fault));
+    return FAILED;
+  }
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const [result] = await attributeRounds(DATABASE, operator, [read]);
+  if (result === undefined) throw new Error('the store answered no attribution');
+  if (isRefused(result)) {
+    console.error(refusal(result));
+    return FAILED;
+  }
+  console.log(ONE_ROUND[result.outcome]);
+  return DONE;
+}
+
+const ONE_ROUND: Readonly<Record<AttributionOutcome, string>> = {
+  set: 'set: promotions credit the round to the player',
+  unchanged: 'unchanged: promotions credited the round to the player before',
+  erased: 'nothing stored: a player of the round was erased',
+  conflict: '',
+  invalid: '',
+  lost: '',
+};
+
+export interface AttributionFile {
+  /** `-` is standard input. */
+  readonly file: string;
+  readonly operator: string;
+}
+
+/**
+ * Sets the player of each line's round.
+ *
+ * @returns the exit code: 1 if a line is refused, or on an interruption
+ */
+export async function attributeFile({ file, operator }: AttributionFile, stop: AbortSignal): Promise<number> {
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const counts = new Map<AttributionOutcome, number>();
+  let [lines, waiting]: [number, NumberedAttribution[]] = [0, []];
+  const refuse = (number: number, text: string) => console.error(`${file}:${number}: ${text}`);
+  const count = (outcome: AttributionOutcome) => counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+
+  const setSome = async () => {
+    const some = waiting;
+    waiting = [];
+    if (some.length === 0) return;
+    const results = await attributeRounds(DATABASE, operator, some);
+    for (const [index, result] of results.entries()) {
+      count(result.outcome);
+      if (isRefused(result)) refuse(some[index]?.number ?? 0, refusal(result));
+    }
+  };
+
+  try {
+    for await (const some of readLines(openInput(file, stop))) {
+      for (const line of some) {
+        lines++;
+        const read = readLine(line, operator);
+        if ('faults' in read) {
+          count('invalid');
+          for (const fault of read.faults) refuse(line.number, describe(fault));
+        } else {
+          waiting.push({ ...read, number: line.number });
+          if (waiting.length === ATTRIBUTIONS_AT_ONCE) await setSome();
+        }
+        if (lines % LINES_OF_PROGRESS === 0) console.error(`${file}: ${counted(lines, 'line')} so far`);
+      }
+    }
+  } catch (error) {
+    if (!stop.aborted) throw error;
+  }
+  await setSome();
+
+  const of = (outcome: AttributionOutcome) => counts.get(outcome) ?? 0;
+  const refused = of('conflict') + of('invalid') + of('lost');
+  console.log(
+    `${file}: ${stop.aborted ? 'interrupted; so far ' : ''}${counted(lines, 'line')}: ${of('set')} set, ${of('unchanged')} unchanged, ` +
+      `${of('erased')} of erased players and not stored, ${refused} refused (${of('invalid')} invalid, ${of('conflict')} with another player, ${of('lost')} to set again)`,
+  );
+  return refused === 0 && !stop.aborted ? DONE : FAILED;
+}
+
+const LINES_OF_PROGRESS = 50_000;
+
+interface NumberedAttribution extends Attribution {
+  /** The number of its line. */
+  readonly number: number;
+}
+
+function readLine({ bytes }: Line, operator: string): ReturnType<typeof readAttribution> {
+  const json = bytes !== null && isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
+  if (json !== undefined) return readAttribution(json, operator);
+  const problem = bytes === null ? 'is longer than 64 MiB' : whyUnreadable(bytes);
+  return { faults: [{ field: '', problem, remedy: 'Write one JSON object per line' }] };
+}
+
+function describe({ field, problem, remedy }: AttributionFault): string {
+  return `InvalidArgument: ${field === '' ? 'the line' : inOneLine(field)} ${problem}. ${remedy}.`.replace(
+    /[?][.]$/,
+    '?',
+  );
+}
+
+function isRefused({ outcome }: AttributionResult): boolean {
+  return outcome === 'conflict' || outcome === 'invalid' || outcome === 'lost';
+}
+
+function refusal({ outcome, problem }: AttributionResult): string {
+  return `${outcome === 'invalid' ? 'InvalidArgument: ' : ''}${inOneLine(problem ?? '')}`;
+}

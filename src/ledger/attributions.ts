@@ -1,0 +1,61 @@
+/** The store's side of attributions: sets the credited players of rounds (docs/rules.md, B1-B4). */
+import type { Attribution } from '../domain/attribution';
+import type { StoreAccess } from '../postgres/pool';
+import { inStore } from './operations';
+
+/** The most attributions of one transaction, for which an erasure waits. */
+export const ATTRIBUTIONS_AT_ONCE = 2_000;
+const ATTRIBUTE_TIMEOUT_MS = 30_000;
+
+/**
+ * - set: stored now
+ * - unchanged: the same was stored before
+ * - erased: the player of the round was erased, and nothing is stored
+ * - conflict: the round has another player, who stays
+ * - invalid: an InvalidArgument
+ * - lost: retention dropped it at this moment
+ */
+const OUTCOMES = ['set', 'unchanged', 'erased', 'conflict', 'invalid', 'lost'] as const;
+export type AttributionOutcome = (typeof OUTCOMES)[number];
+
+export interface AttributionResult {
+  readonly outcome: AttributionOutcome;
+  /** Why it was not set, with the remedy. Null for set, unchanged and erased. */
+  readonly problem: string | null;
+}
+
+const SET = 'select outcome, problem from promo.attribute_rounds($1, $2, $3, $4, $5) order by place';
+
+/**
+ * Sets attributions in one transaction, each for itself. Setting them again changes nothing.
+ *
+ * @returns the results, in the order of the attributions
+ * @throws StoreError
+ */
+export async function attributeRounds(
+  database: string | StoreAccess,
+  operator: string,
+  attributions: readonly Attribution[],
+): Promise<AttributionResult[]> {
+  const rows = await inStore(database, { timeoutMs: ATTRIBUTE_TIMEOUT_MS }, (query) =>
+    query(SET, [
+      operator,
+      attributions.map(({ roundId }) => roundId),
+      attributions.map(({ promoPlayerRef }) => promoPlayerRef),
+      attributions.map(({ feedId }) => feedId),
+      attributions.map(({ brand }) => brand),
+    ]),
+  );
+  if (rows.length !== attributions.length)
+    throw new Error(`the store answered ${rows.length} of ${attributions.length} attributions`);
+  return rows.map(([outcome, problem]) => ({
+    outcome: outcomeOf(outcome),
+    problem: typeof problem === 'string' ? problem : null,
+  }));
+}
+
+function outcomeOf(value: unknown): AttributionOutcome {
+  const outcome = OUTCOMES.find((name) => name === value);
+  if (outcome === undefined) throw new Error(`the store answered with the outcome ${String(value)}`);
+  return outcome;
+}
