@@ -6,6 +6,7 @@ import type { Child } from '../servers/child';
 import { within } from '../servers/deadline';
 import { withClient } from './guest';
 import { CREATE_INSERT_ONLY } from './insert-only-table';
+import { watchHost } from './measure';
 import { readSpan } from './programs/span';
 import type { Published } from './publish';
 import { deadlineFor, type Run, useOf, watchPostgres } from './runs';
@@ -35,10 +36,12 @@ export async function runInsertOnly(stage: Stage, course: Course): Promise<Run> 
 }
 
 export async function runRawConsume(stage: Stage, course: Course): Promise<Run> {
+  const takenByHost = watchHost();
   return {
     ...(await runProgram(stage, 'raw-consume', course)),
     postgresCpuSeconds: 0,
     walBytes: 0,
+    takenByHost: takenByHost(),
     bytes: 0,
   };
 }

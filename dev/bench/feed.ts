@@ -6,17 +6,18 @@ import { randomUUID } from 'node:crypto';
 import { makeRandom, type Random } from '../random';
 
 export interface FeedMessage {
-  readonly key: string;
+  /** Null: a record without a key. */
+  readonly key: string | null;
   readonly value: string;
   /** Absent: the key chooses the partition. */
   readonly partition?: number;
 }
 
 /**
- * Keys of the records: the player's id, random keys, or one key for all. Keys by player keep all events of a
- * player, and of a round, in one partition.
+ * Keys of the records: the player's id, random keys, none, or one key for all. Keys by player keep all events
+ * of a player, and of a round, in one partition.
  */
-export const KEYS = ['player', 'random', 'one'] as const;
+export const KEYS = ['player', 'random', 'none', 'one'] as const;
 export type Keys = (typeof KEYS)[number];
 
 export function isKeys(text: string): text is Keys {
@@ -32,6 +33,8 @@ export interface FeedShape {
   /** Ids of events and rounds. Random ids scatter over the indexes, time-ordered ids are appended to them. */
   readonly ids: 'time-ordered' | 'random';
   readonly keys: Keys;
+  /** Partitions of the topic. */
+  readonly partitions: number;
 }
 
 export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
@@ -41,6 +44,7 @@ export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
   refundShare: 0.02,
   ids: 'time-ordered',
   keys: 'player',
+  partitions: 8,
 };
 
 export const SEED = 1;
@@ -72,11 +76,8 @@ interface EventOf {
 export function* makeFeed(shape: FeedShape, seed = SEED, start = Date.now()): Generator<FeedMessage> {
   const random = makeRandom(seed);
   const newId = shape.ids === 'random' ? () => randomUUID() : uuidV7;
-  const keyOf = (player: string) => {
-    if (shape.keys === 'one') return 'one';
-    return shape.keys === 'random' ? random.hex(8) : player;
-  };
-  const recent: FeedMessage[] = [];
+  const placeOf = makePlaces(shape, random);
+  const recent: { readonly player: string; readonly value: string }[] = [];
   let made = 0;
   while (made < shape.events) {
     const player = `player-${random.below(shape.players)}`;
@@ -85,17 +86,45 @@ export function* makeFeed(shape: FeedShape, seed = SEED, start = Date.now()): Ge
       if (made++ >= shape.events) return;
       const resend = random.chance(shape.resendShare) ? recent[random.below(recent.length)] : undefined;
       if (resend !== undefined) {
-        yield { key: shape.keys === 'random' ? keyOf('') : resend.key, value: resend.value };
+        yield { ...placeOf(resend.player, resend.value), value: resend.value };
         continue;
       }
       const at = start + made;
       const stated = random.chance(shape.invalidShare) ? 'ten' : amount;
       const event = { eventId: newId(at), player, kind, round, amount: stated, at };
-      const message = { key: keyOf(player), value: eventText(event) };
-      recent[made % RECENT] = message;
-      yield message;
+      const value = eventText(event);
+      recent[made % RECENT] = { player, value };
+      yield { ...placeOf(player, value), value };
     }
   }
+}
+
+/** The default of Java's producer: the bytes of a batch of records. */
+const BATCH_SIZE = 16_384;
+
+type Place = Pick<FeedMessage, 'key' | 'partition'>;
+
+/**
+ * Chooses keys or partitions. Without keys, it does as Java's producer: it fills a batch for one partition,
+ * and goes on with another partition.
+ */
+function makePlaces(
+  { keys, partitions }: FeedShape,
+  random: Random,
+): (player: string, value: string) => Place {
+  if (keys === 'player') return (player) => ({ key: player });
+  if (keys === 'one') return () => ({ key: 'one' });
+  if (keys === 'random') return () => ({ key: random.hex(8) });
+  let partition = random.below(partitions);
+  let bytes = 0;
+  return (_, value) => {
+    if (bytes + value.length > BATCH_SIZE) {
+      partition = (partition + 1 + random.below(Math.max(1, partitions - 1))) % partitions;
+      bytes = 0;
+    }
+    bytes += value.length;
+    return { key: null, partition };
+  };
 }
 
 function roundOf(refunded: boolean, random: Random): readonly (readonly [kind: string, amount: string])[] {

@@ -85,6 +85,23 @@ export function postgresCpuSeconds(postmaster: number | undefined): number {
   return seconds;
 }
 
+/** CPU seconds of a process so far; NaN if it has ended. */
+export function processCpuSeconds(pid: number): number {
+  return readStat(pid)?.seconds ?? Number.NaN;
+}
+
+/**
+ * Finds the broker that this program started.
+ *
+ * @returns undefined if it runs elsewhere: in a container, or on an address of the environment
+ */
+export function findOwnBroker(): number | undefined {
+  return allPids().find((pid) => {
+    const stat = readStat(pid);
+    return stat?.parent === process.pid && stat.name === 'java';
+  });
+}
+
 export interface ProcessUse {
   readonly cpuSeconds: number;
   readonly peakRssMib: number;

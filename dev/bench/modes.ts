@@ -2,6 +2,7 @@
 import { describeExtent } from './extent';
 import type { Mode } from './mode';
 import { batch } from './modes/batch';
+import { calm } from './modes/calm';
 import { compression } from './modes/compression';
 import { duplicates } from './modes/duplicates';
 import { hot } from './modes/hot';
@@ -24,6 +25,7 @@ export const MODES: readonly Mode[] = [
   throughput,
   batch,
   latency,
+  calm,
   keys,
   duplicates,
   soak,

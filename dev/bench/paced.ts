@@ -4,11 +4,12 @@ import type { Child } from '../servers/child';
 import { DeadlineError, until } from '../servers/deadline';
 import { USUAL_SHAPE } from './feed';
 import { withClient } from './guest';
-import type { Sent } from './latencies';
+import { latenciesOf, type Sent } from './latencies';
 import { type ProcessUse, watchHost, watchProcess } from './measure';
 import type { Bench } from './mode';
 import { type PacedEnd, readEnd, readSends, readStart } from './programs/paced-lines';
 import { PARTITIONS, type Settings, type Stage } from './stage';
+import type { Weighted } from './statistics';
 import { readWorkerLog, type WorkerLog } from './worker-log';
 
 const START_DEADLINE_MS = 120_000;
@@ -82,6 +83,15 @@ export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<Paced
   } finally {
     watch.stop();
   }
+}
+
+/** Latencies of the records that were due once the worker was warm. @param warmup in seconds */
+export function latenciesAfter({ sends, log, startedAt }: PacedRun, warmup: number): Weighted[] {
+  const from = startedAt + warmup * 1000;
+  return latenciesOf(
+    sends.filter(({ scheduledAt }) => scheduledAt >= from),
+    log.batches,
+  );
 }
 
 async function producePaced(stage: Stage, load: PacedLoad, worker: Child) {

@@ -1,10 +1,12 @@
 /** Writes a feed to a topic before anything reads it. */
-import type { Producer } from 'kafkajs';
+import type { Message, Producer } from 'kafkajs';
 import type { FeedMessage } from './feed';
 import { kafkaAt } from './guest';
 
 const SEND_MESSAGES = 2_000;
 const SAY_EVERY = 200_000;
+/** Age of the first record: millions of records are then older than now. */
+const AGE_MS = 3_600_000;
 
 export interface Published {
   readonly topic: string;
@@ -62,6 +64,17 @@ export async function publishHeldBack(
   };
 }
 
+/**
+ * The timestamp of a record. Each is a millisecond later than the one before, and none is later than now.
+ * By kafkajs alone, all records of a send would have one time, unlike those of a producer of single events. A
+ * worker that gathers the records of partitions by time would then find no order.
+ *
+ * @param index of the record in its feed
+ */
+export function timestampOf(index: number, now: number): number {
+  return Math.min(now, now - AGE_MS + index);
+}
+
 /** The next messages are made while the last ones are in flight. */
 async function sendAll(
   producer: Pick<Producer, 'send'>,
@@ -71,11 +84,12 @@ async function sendAll(
 ): Promise<{ records: number; bytes: number }> {
   let records = 0;
   let bytes = 0;
-  let messages: FeedMessage[] = [];
+  let messages: Message[] = [];
+  const now = Date.now();
   let sending: Promise<unknown> = Promise.resolve();
   for (const message of feed) {
     bytes += message.value.length;
-    messages.push(message);
+    messages.push({ ...message, timestamp: String(timestampOf(records, now)) });
     if (++records % SAY_EVERY === 0) say(`published ${records} records`);
     if (messages.length < SEND_MESSAGES) continue;
     await sending;

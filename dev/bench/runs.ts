@@ -3,7 +3,7 @@ import type { Client } from 'pg';
 import type { Child } from '../servers/child';
 import { until } from '../servers/deadline';
 import { withClient } from './guest';
-import { findPostmaster, postgresCpuSeconds, watchProcess } from './measure';
+import { findPostmaster, postgresCpuSeconds, watchHost, watchProcess } from './measure';
 import type { Published } from './publish';
 import type { RunRecord } from './result';
 import { checkpoint, type Settings, type Stage } from './stage';
@@ -29,11 +29,13 @@ export interface Run extends PostgresUse {
   readonly bytes: number;
 }
 
-/** CPU and WAL of all of Postgres during the run. */
+/** CPU and WAL of all of Postgres during the run, and the CPU that was missing to all. */
 export interface PostgresUse {
   /** NaN if unknown. */
   readonly postgresCpuSeconds: number;
   readonly walBytes: number;
+  /** CPU time that the host took from the machine, in percent; NaN if unknown. */
+  readonly takenByHost: number;
 }
 
 /** The figures of a run under their printed names. */
@@ -49,6 +51,7 @@ export function recordOf(name: string, run: Run): RunRecord {
     rss_mib: Math.round(run.peakRssMib),
     bytes_per_event: Math.round(run.bytes / run.events),
     wal_bytes_per_event: Math.round(run.walBytes / run.events),
+    host_took_percent: rounded(run.takenByHost),
   };
 }
 
@@ -197,16 +200,27 @@ export async function useOf(child: Child, deadlineMs: number) {
 
 /** Measures all of Postgres from now on. */
 export async function watchPostgres(client: Client): Promise<{ stop(): Promise<PostgresUse> }> {
-  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-  const postmaster = findPostmaster(rows[0]?.pid ?? 0);
+  const postmaster = await postmasterOf(client);
   const walBefore = await walWritten(client);
+  const takenByHost = watchHost();
   const before = postgresCpuSeconds(postmaster);
   return {
     async stop() {
       const seconds = postgresCpuSeconds(postmaster) - before;
-      return { postgresCpuSeconds: seconds, walBytes: (await walWritten(client)) - walBefore };
+      const taken = takenByHost();
+      return {
+        postgresCpuSeconds: seconds,
+        walBytes: (await walWritten(client)) - walBefore,
+        takenByHost: taken,
+      };
     },
   };
+}
+
+/** See findPostmaster. */
+export async function postmasterOf(client: Client): Promise<number | undefined> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  return findPostmaster(rows[0]?.pid ?? 0);
 }
 
 /** Bytes of WAL that the server has written since it was made. */
@@ -218,7 +232,7 @@ async function walWritten(client: Client): Promise<number> {
 }
 
 /** Size of the product's tables and indexes. */
-async function storedBytes(client: Client): Promise<number> {
+export async function storedBytes(client: Client): Promise<number> {
   const { rows } = await client.query<{ bytes: string }>(
     `select sum(pg_total_relation_size(c.oid)) as bytes from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where n.nspname = 'promo_store' and c.relkind = 'r'`,

@@ -10,6 +10,7 @@ import { projectRoot } from '../servers/download';
 import { CLI, inheritedFrom, type ProgramCommand, productCommand } from '../servers/product';
 import type { Supervisor } from '../servers/supervisor';
 import { makeTopics, type TopicPlan } from '../servers/topics';
+import { USUAL_SHAPE } from './feed';
 import {
   alterSystem,
   makeDatabase,
@@ -33,7 +34,7 @@ const PROGRAM_NODE_OPTIONS = [
   '--no-parallel-scavenge',
 ];
 
-export const PARTITIONS = 8;
+export const PARTITIONS = USUAL_SHAPE.partitions;
 /** Connection of the webhook. */
 export const WEBHOOK = 'bench-hook';
 /** Settings of the worker and the contenders beside it, unless a mode changes them. */

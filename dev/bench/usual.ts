@@ -1,5 +1,6 @@
 /** The usual feed, published and measured: the baseline of several modes. */
-import { isKeys, KEYS, makeFeed, USUAL_SHAPE } from './feed';
+import { ExtentError } from './extent';
+import { isKeys, KEYS, type Keys, makeFeed, USUAL_SHAPE } from './feed';
 import type { Bench } from './mode';
 import { type Published, publish } from './publish';
 import { drainAfresh, rateOf } from './runs';
@@ -8,10 +9,15 @@ import { figure } from './table';
 
 export async function publishUsual(bench: Bench, events: number): Promise<Published> {
   const { stage, extent, say } = bench;
-  const keys = extent.has('keys') ? extent.word('keys') : USUAL_SHAPE.keys;
-  if (!isKeys(keys)) throw new RangeError(`BENCH_KEYS=${keys}: it is one of ${KEYS.join(', ')}`);
+  const keys = extent.has('keys') ? keysOf(extent.word('keys')) : USUAL_SHAPE.keys;
   say(`publishing ${figure(events)} records`);
   return publish(stage.brokers, await stage.makeTopic(), makeFeed({ ...USUAL_SHAPE, keys, events }), say);
+}
+
+/** @throws ExtentError for a word that is none of KEYS */
+export function keysOf(word: string): Keys {
+  if (isKeys(word)) return word;
+  throw new ExtentError(`BENCH_KEYS=${word}: it is one of ${KEYS.join(', ')}`);
 }
 
 /** The rate of a single worker over waiting records. Paced modes offer half of it. */

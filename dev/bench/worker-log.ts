@@ -1,5 +1,6 @@
 /** The log of a worker: when it got partitions, which batches it decided, and which work it retried. */
 
+/** The records of one partition in a batch. The log has a line for each partition of a batch. */
 export interface DecidedBatch {
   /** Milliseconds since 1970, after the commit was answered. */
   readonly at: number;
@@ -12,11 +13,22 @@ export interface DecidedBatch {
   readonly ms: number;
 }
 
-/** A batch that was started again, or left undecided for a while. */
+/** One transaction, with the records of its partitions. */
+export interface Transaction {
+  /** Milliseconds since 1970, after the commit was answered. */
+  readonly at: number;
+  /** Time from the start of the batch to its commit, with all tries. */
+  readonly ms: number;
+  readonly parts: readonly DecidedBatch[];
+}
+
+/** A batch that was started again, or a partition that was left undecided for a while. */
 export interface Retry {
   readonly at: number;
-  readonly topic: string;
-  readonly partition: number;
+  /** Where the batch has records of one partition. */
+  readonly source: { readonly topic: string; readonly partition: number } | undefined;
+  /** Partitions of the batch. */
+  readonly partitions: number;
   /** How long the partition then waits. */
   readonly waitMs: number;
   readonly error: string;
@@ -86,27 +98,71 @@ function batchOf(entry: object, at: number): DecidedBatch {
 }
 
 function retryOf(entry: object, at: number): Retry {
+  const partition = Reflect.get(entry, 'partition');
   return {
     at,
-    topic: String(Reflect.get(entry, 'topic')),
-    partition: Number(Reflect.get(entry, 'partition')),
+    source:
+      partition === undefined
+        ? undefined
+        : { topic: String(Reflect.get(entry, 'topic')), partition: Number(partition) },
+    partitions: Number(Reflect.get(entry, 'partitions') ?? 1),
     waitMs: Number(Reflect.get(entry, 'waitMs') ?? 0),
     error: String(Reflect.get(entry, 'error')),
   };
+}
+
+/** The lines of one batch are written at once, so they differ by no more than this. */
+const LINES_APART_MS = 2;
+
+/** The transactions of decided batches, in the order of the log. */
+export function transactionsOf({ batches }: Pick<WorkerLog, 'batches'>): Transaction[] {
+  const transactions: { at: number; ms: number; parts: DecidedBatch[] }[] = [];
+  for (const batch of batches) {
+    const last = transactions.at(-1);
+    const isSame =
+      last !== undefined &&
+      last.ms === batch.ms &&
+      batch.at - last.at <= LINES_APART_MS &&
+      !last.parts.some(({ topic, partition }) => topic === batch.topic && partition === batch.partition);
+    if (isSame) last.parts.push(batch);
+    else transactions.push({ at: batch.at, ms: batch.ms, parts: [batch] });
+  }
+  return transactions;
+}
+
+/** Milliseconds in which batches were decided. Batches in flight side by side count each. */
+export function decidingMs(log: WorkerLog): number {
+  return transactionsOf(log).reduce((sum, { ms }) => sum + ms, 0);
 }
 
 /**
  * Milliseconds lost to retries: the waits of undecided partitions, and the work that each restarted batch had
  * done until then.
  */
-export function lostToRetries({ batches, again, undecided }: WorkerLog): number {
-  let lost = undecided.reduce((sum, { waitMs }) => sum + waitMs, 0);
-  const retriesOf = Map.groupBy(again, ({ topic, partition }) => `${topic}/${partition}`);
-  for (const { topic, partition, at, ms } of batches) {
-    const begunAt = at - ms;
-    const retries = retriesOf.get(`${topic}/${partition}`) ?? [];
-    const last = retries.findLast((retry) => retry.at >= begunAt && retry.at <= at);
-    if (last !== undefined) lost += last.at - begunAt;
+export function lostToRetries(log: WorkerLog): number {
+  let lost = log.undecided.reduce((sum, { waitMs }) => sum + waitMs, 0);
+  const transactions = transactionsOf(log);
+  const lostBy = new Map<Transaction, number>();
+  for (const retry of log.again) {
+    // A line about several partitions names none of them. Of batches that fit, the longest loss counts.
+    const [of] = transactions
+      .filter((transaction) => isRetryOf(retry, transaction))
+      .sort((a, b) => begunAt(a) - begunAt(b));
+    if (of !== undefined) lostBy.set(of, Math.max(lostBy.get(of) ?? 0, retry.at - begunAt(of)));
+    // A batch that was never decided as a whole has no line: count one of mean length.
+    else if (retry.source === undefined) lost += decidingMs(log) / Math.max(1, transactions.length);
   }
+  for (const ms of lostBy.values()) lost += ms;
   return lost;
+}
+
+function begunAt({ at, ms }: Transaction): number {
+  return at - ms;
+}
+
+function isRetryOf({ at, source, partitions }: Retry, transaction: Transaction): boolean {
+  if (at < begunAt(transaction) || at > transaction.at) return false;
+  const { parts } = transaction;
+  if (source === undefined) return parts.length === partitions;
+  return parts.some(({ topic, partition }) => topic === source.topic && partition === source.partition);
 }

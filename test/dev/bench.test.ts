@@ -419,7 +419,7 @@ describe('the resources of higher rates', () => {
 describe('settings of Postgres', () => {
   const [baseline = {}, , , fewerCheckpoints = {}] = VARIANTS;
   const entry = (round: number, settings: Entry['settings'], rate: number, wal: number): Entry => {
-    const use = { cpuSeconds: 1, postgresCpuSeconds: 2, peakRssMib: 200, bytes: 400 };
+    const use = { cpuSeconds: 1, postgresCpuSeconds: 2, takenByHost: 0, peakRssMib: 200, bytes: 400 };
     const run = { ...use, events: 1_000, seconds: 1_000 / rate, walBytes: 1_000 * wal };
     return { round, settings, run, checkpoints: settings === baseline ? 1 : 0 };
   };

@@ -8,13 +8,12 @@
  * therefore fails again mostly, not always.
  */
 import { join } from 'node:path';
-import { pino } from 'pino';
-import type { Item } from '../../src/domain/verdict/decide';
-import { freshStore, type TestStore, type Writer, withClient } from '../support/ledger';
+import { freshStore, type TestStore, type Writer } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { makePlan, type Plan, type PlannedPartition, type PlannedReader, REFERENCE } from './plan';
 import { type Progress, pause, read } from './reading';
 import { placeOf, verify } from './verify';
+import { endBackends, record } from './writers';
 
 const RUNS = process.env.SEED === undefined ? Number(process.env.MODEL_RUNS ?? 4) : 1;
 jest.setTimeout(30_000 + RUNS * 30_000);
@@ -40,7 +39,7 @@ async function carryOut(plan: Plan): Promise<void> {
   try {
     const run = makeRun(store);
     const ended = new AbortController();
-    const killed = endBackends(store, plan, ended.signal);
+    const killed = endBackends(store, plan.backendKillsMs, ended.signal);
     const readings = Promise.all(
       plan.partitions.flatMap((partition, place) =>
         partition.readers.map((reader, index) =>
@@ -67,38 +66,16 @@ async function carryOut(plan: Plan): Promise<void> {
 
 /** The readers of this process, and a record of their work. */
 function makeRun(store: TestStore) {
-  const items = new Map<string, Item>();
+  const { items, again, options } = record();
   const answers = new Map<string, string[]>();
   const progresses = new Map<PlannedPartition, Progress>();
-  const again = { races: 0, deadlocks: 0, others: 0 };
-  const logger = pino(
-    { level: 'info' },
-    {
-      write(line: string) {
-        if (!line.includes('batch is decided again')) return;
-        if (line.includes('deadlock detected')) again.deadlocks++;
-        else if (/another w|event_keys_pkey|rounds_pkey/.test(line)) again.races++;
-        else again.others++;
-      },
-    },
-  );
 
-  function writer({ topic, partition }: PlannedPartition): Writer {
+  function writer({ partition }: PlannedPartition): Writer {
     return store.writer({
-      name: 'promo-model',
-      logger,
+      ...options,
       // Every second partition counts as one of large batches, which lock only the rounds of undecided
       // events.
       ...(partition % 2 === 0 ? {} : { fewEvents: 0 }),
-      wrap: (ledger) => ({
-        ...ledger,
-        decideBatch: (batch) => {
-          for (const item of batch.items) {
-            if (item.source !== null) items.set(placeOf(topic, partition, item.source.offset), item);
-          }
-          return ledger.decideBatch(batch);
-        },
-      }),
     });
   }
 
@@ -135,24 +112,4 @@ async function killedProcess(
   // It may have read all records before.
   if (signal !== 'SIGKILL' && code !== 0) throw new Error(`the reader ended with ${signal ?? code}`);
   return 0;
-}
-
-/**
- * Ends connections of writers that are in a transaction, one at a time.
- * @returns how many
- */
-function endBackends(store: TestStore, { backendKillsMs }: Plan, ended: AbortSignal): Promise<number> {
-  return withClient(store.url, async (client) => {
-    let killed = 0;
-    for (const milliseconds of backendKillsMs) {
-      await pause(milliseconds);
-      if (ended.aborted) break;
-      const { rowCount } = await client.query(
-        `select pg_terminate_backend(pid) from (select pid from pg_stat_activity
-         where datname = current_database() and application_name = 'promo-model' and xact_start is not null order by random() limit 1) a`,
-      );
-      killed += rowCount ?? 0;
-    }
-    return killed;
-  });
 }

@@ -23,6 +23,7 @@ import {
  *
  *     cli.ts -> commands -> stream, webhook -> publishing -> intake -> ledger -> postgres -> lib
  *                                                                 \-> domain -> lib
+ *     commands -> wallet -> contract -> lib, and webhook -> contract
  *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
@@ -31,6 +32,8 @@ import {
 export const LAYERS = {
   lib: { files: /^src\/lib\//, mayImport: [] },
   config: { files: /^src\/config\//, mayImport: [] },
+  contract: { files: /^src\/contract\//, mayImport: ['lib'] },
+  wallet: { files: /^src\/wallet\//, mayImport: ['lib', 'contract'] },
   domain: { files: /^src\/domain\//, mayImport: ['lib'] },
   telemetry: { files: /^src\/telemetry\//, mayImport: ['lib'] },
   'reference-file': { files: /^src\/reference-file\//, mayImport: ['lib', 'domain'] },
@@ -76,7 +79,10 @@ export const LAYERS = {
       'telemetry',
     ],
   },
-  webhook: { files: /^src\/webhook\//, mayImport: ['lib', 'domain', 'intake', 'publishing', 'telemetry'] },
+  webhook: {
+    files: /^src\/webhook\//,
+    mayImport: ['lib', 'contract', 'domain', 'intake', 'publishing', 'telemetry'],
+  },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
     files: /^src\/commands\//,
@@ -84,6 +90,8 @@ export const LAYERS = {
       ...[
         'lib',
         'config',
+        'contract',
+        'wallet',
         'telemetry',
         'domain',
         'reference-file',
@@ -122,8 +130,20 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   yaml: /^src\/reference-file\/yaml\.ts$/,
 };
 
-/** Node modules that the domain may use: computation, no I/O. */
-const DOMAIN_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto'];
+/** Code without I/O and clock: the domain, the contract, and the wallet's answer and policy. */
+const PURE_FILES = /^src\/(domain|contract)\/|^src\/wallet\/(answer|policy)\.ts$/;
+
+function isPure(path: string): boolean {
+  return PURE_FILES.test(path);
+}
+
+/** The words for a pure file in a message. */
+function pureSubject(path: string): string {
+  return `the ${path.split('/')[1]}`;
+}
+
+/** Node modules that pure code may use: computation, no I/O. */
+const PURE_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto'];
 
 /** Globals that reach out of a computation, or return different values each time. */
 const IMPURE_GLOBALS: ReadonlySet<string> = new Set([
@@ -139,7 +159,7 @@ export const RULES = {
   direction: 'no file imports against the direction',
   cycles: 'no files import one another in a circle',
   packages: 'every package is imported in its home only',
-  purity: 'the domain does no I/O, reads no clock and uses no random numbers',
+  purity: 'pure code does no I/O, reads no clock and uses no random numbers',
   environment: 'only a command uses process.env, and passes it whole to readConfig or describeConfig',
   console: 'only cli.ts and the commands print',
   names: 'no two files export different things by one name',
@@ -259,8 +279,8 @@ function checkBuiltin(at: string, path: string, specifier: string): Problem[] {
   const name = specifier.startsWith('node:') ? specifier : `node:${specifier}`;
   if (name === 'node:process')
     return [{ rule: 'environment', message: `${at}: imports ${name}; process is a global` }];
-  if (layerOf(path) !== 'domain' || DOMAIN_BUILTINS.includes(name)) return [];
-  return [{ rule: 'purity', message: `${at}: the domain must not import ${name}` }];
+  if (!isPure(path) || PURE_BUILTINS.includes(name)) return [];
+  return [{ rule: 'purity', message: `${at}: ${pureSubject(path)} must not import ${name}` }];
 }
 
 function checkPackage(at: string, path: string, specifier: string): Problem[] {
@@ -337,11 +357,16 @@ function exportedBy(node: SyntaxNode): string[] {
 // --- what a file uses
 
 function checkPurity({ path, source }: Module): Problem[] {
-  if (layerOf(path) !== 'domain') return [];
+  if (!isPure(path)) return [];
   return source.nodes.flatMap((node): Problem[] => {
     const used = impureUse(node);
     if (used === undefined) return [];
-    return [{ rule: 'purity', message: `${path}:${source.lineOf(node)}: the domain must not use ${used}` }];
+    return [
+      {
+        rule: 'purity',
+        message: `${path}:${source.lineOf(node)}: ${pureSubject(path)} must not use ${used}`,
+      },
+    ];
   });
 }
 

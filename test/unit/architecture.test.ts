@@ -266,6 +266,21 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
         `${path}:2: process.env is for readConfig(process.env, ...) in a command`,
       ] as const,
   ),
+  ...(['src/contract/limits.ts', 'src/wallet/answer.ts', 'src/wallet/policy.ts'] as const).map(
+    (path) =>
+      [
+        'purity',
+        `${path} reads the clock`,
+        { [path]: 'export const x = () => Date.now();' },
+        `${path}:1: the ${path.split('/')[1]} must not use Date.now`,
+      ] as const,
+  ),
+  [
+    'direction',
+    'the contract imports the domain',
+    { ...DOMAIN, 'src/contract/limits.ts': "import { a } from '../domain/event/money';" },
+    'src/contract/limits.ts:1: contract must not import domain (src/domain/event/money.ts)',
+  ],
   [
     'environment',
     'process is imported',

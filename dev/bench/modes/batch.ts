@@ -5,6 +5,7 @@ import { drainAfresh, rateOf, recordOf } from '../runs';
 import { median, sumOf } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
+import { transactionsOf } from '../worker-log';
 
 interface Entry {
   readonly size: number;
@@ -26,7 +27,7 @@ export const batch: Mode = {
     for (let round = 1; round <= rounds; round++) {
       for (const size of sizes) {
         const run = await drainAfresh(stage, published, { BATCH_EVENTS: String(size) });
-        const batches = sumOf(run.logs, (log) => log.batches.length);
+        const batches = sumOf(run.logs, (log) => transactionsOf(log).length);
         entries.push({ size, run, decidedAtOnce: published.records / batches });
         say(`round ${round} of ${rounds}: batches of ${size}: ${figure(rateOf(run))} events/s`);
       }

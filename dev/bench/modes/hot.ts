@@ -169,6 +169,6 @@ function summarize(
     rate: Math.round(perSecond(sumOf(of(false), ({ events }) => events))),
     hotRate: Math.round(perSecond(sumOf(of(true), ({ events }) => events))),
     p99,
-    retries: log.undecided.filter(({ partition }) => partition === HOT).length,
+    retries: log.undecided.filter(({ source }) => source?.partition === HOT).length,
   };
 }

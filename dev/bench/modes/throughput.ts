@@ -1,27 +1,49 @@
-/** The worker beside insert-only, COPY and raw-consume, in turns over the same records (P1, P2, P6). */
+/**
+ * The worker beside insert-only, COPY, copy-own and raw-consume, in turns over the same records (P1, P2, P6).
+ */
 import { type Course, runCopy, runInsertOnly, runRawConsume } from '../contenders';
+import { type OwnRows, readOwnRows, runCopyOwn } from '../copy-own';
+import { type CountedRounds, countRounds } from '../counted';
+import type { Keys } from '../feed';
 import type { Bench, Mode } from '../mode';
 import type { Published } from '../publish';
 import type { Goal, Measured } from '../result';
-import { cpuPer100k, drainAfresh, inTurns, type Run, rateOf, recordOf } from '../runs';
+import { cpuPer100k, drain, inTurns, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
-import { publishUsual } from '../usual';
+import { keysOf, publishUsual } from '../usual';
 
-const CONTENDERS = ['copy', 'raw-consume', 'insert-only', 'worker'] as const;
+/** copy-own by its number of connections. */
+const COPY_OWN = ['copy-own-1', 'copy-own-2'] as const;
+const CONTENDERS = ['copy', 'raw-consume', ...COPY_OWN, 'insert-only', 'worker'] as const;
 type Contender = (typeof CONTENDERS)[number];
 
-/**
- * An insert-only slower than this share of COPY of its rows was disturbed: being faster than it proves
- * nothing.
- */
-const LEAST_OF_COPY = 0.35;
-const RATE_GOAL = 1.2;
-/** The project's goal for the rate. */
-const RATE_DONE = 1.0;
-const CPU_GOAL = 1.1;
-const BYTES_GOAL = 1.6;
-const RSS_GOAL_MIB = 256;
+interface Goals {
+  /** Least rate of the worker, as a multiple of insert-only's. */
+  readonly rate: number;
+  /** Most CPU of worker and Postgres, as a multiple of insert-only's. */
+  readonly cpu?: number;
+  /** Most bytes, as a multiple of insert-only's. */
+  readonly bytes?: number;
+  readonly rssMib?: number;
+  /** The worker beside copy-own: least rate, and most CPU of Postgres. */
+  readonly copyOwn?: { readonly rate: number; readonly postgresCpu: number };
+}
+
+const ACROSS_PARTITIONS: Goals = { rate: 1.0, cpu: 1.1, bytes: 1.6, rssMib: 256 };
+const GOALS: Readonly<Record<Keys, Goals>> = {
+  player: { rate: 1.2, cpu: 1.0, bytes: 1.6, rssMib: 224, copyOwn: { rate: 0.75, postgresCpu: 1.15 } },
+  random: ACROSS_PARTITIONS,
+  none: ACROSS_PARTITIONS,
+  one: { rate: 1.4 },
+};
+
+const VARIANTS: Readonly<Record<Keys, string | undefined>> = {
+  player: undefined,
+  random: 'random-keys',
+  none: 'no-keys',
+  one: 'one-key',
+};
 
 interface Entry {
   readonly round: number;
@@ -31,10 +53,11 @@ interface Entry {
 
 export const throughput: Mode = {
   name: 'throughput',
-  about: 'the worker beside COPY, insert-only and raw-consume, in turns',
-  extent: { events: 800_000, rounds: 3, keys: 'player' },
+  about: 'the worker beside COPY, copy-own, insert-only and raw-consume, in turns',
+  extent: { events: 800_000, rounds: 5, keys: 'player' },
   async run(bench) {
     const rounds = bench.extent.number('rounds');
+    const keys = keysOf(bench.extent.word('keys'));
     const published = await publishUsual(bench, bench.extent.number('events'));
     const entries: Entry[] = [];
     for (let round = 1; round <= rounds; round++) {
@@ -43,92 +66,109 @@ export const throughput: Mode = {
         entries.push({ round, contender, run });
       }
     }
-    return present(entries, published, bench.extent.word('keys'));
+    return present(entries, published, keys);
   },
 };
 
+type Played = readonly [Contender, Run];
+
 /**
- * The worker has a database to itself. Otherwise the later cost of its rows would be charged to the next
- * contender.
+ * The worker and each copy-own have a database to themselves. Otherwise the later cost of their rows would be
+ * charged to the next contender.
  */
-async function runRound(
-  { stage }: Bench,
-  published: Published,
-  round: number,
-): Promise<(readonly [Contender, Run])[]> {
-  const worker = async () => [['worker', await drainAfresh(stage, published)] as const];
-  const others = async () =>
+async function runRound(bench: Bench, published: Published, round: number): Promise<Played[]> {
+  const { stage } = bench;
+  const others = async (): Promise<Played[]> =>
     stage.withDatabase([published.topic], async (databaseUrl) => {
       const course: Course = { published, databaseUrl };
       return [
-        ['insert-only', await runInsertOnly(stage, course)] as const,
-        ['copy', await runCopy(course)] as const,
+        ['insert-only', await runInsertOnly(stage, course)],
+        ['copy', await runCopy(course)],
       ];
     });
-  const measured: (readonly [Contender, Run])[] = [];
-  for (const measure of inTurns([worker, others], round)) measured.push(...(await measure()));
+  const measured: Played[] = [];
+  const workerAndOwn = () => runWorkerAndCopyOwn(bench, published, round);
+  for (const measure of inTurns([workerAndOwn, others], round)) measured.push(...(await measure()));
   return [
     ...measured,
     ['raw-consume', await runRawConsume(stage, { published, databaseUrl: stage.serverUrl })],
   ];
 }
 
-function present(entries: readonly Entry[], published: Published, keys: string): Measured {
-  // On a single partition insert-only waits for one transaction after the other, disturbed or not.
-  const counting = keys === 'one' ? () => true : (entry: Entry) => counts(entry, entries);
-  const countedOnly = entries.filter(counting);
-  // If no entry counts, all entries are shown, and nothing is concluded from them.
-  const proves = countedOnly.some(({ contender }) => contender === 'insert-only');
-  const counted = proves ? countedOnly : entries;
-  const runsOf = (name: Contender) =>
-    counted.filter(({ contender }) => contender === name).map(({ run }) => run);
+async function runWorkerAndCopyOwn(
+  { stage }: Bench,
+  { topic, records }: Published,
+  round: number,
+): Promise<Played[]> {
+  const [worker, rows] = await stage.withDatabase([topic], async (databaseUrl): Promise<[Run, OwnRows]> => {
+    const run = await drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup() });
+    return [run, await readOwnRows(databaseUrl)];
+  });
+  const measured: Played[] = [['worker', worker]];
+  for (const contender of inTurns(COPY_OWN, round)) {
+    const connections = COPY_OWN.indexOf(contender) + 1;
+    const run = await stage.withDatabase([topic], (databaseUrl) =>
+      runCopyOwn(databaseUrl, rows, records, connections),
+    );
+    measured.push([contender, run]);
+  }
+  return measured;
+}
+
+function present(entries: readonly Entry[], published: Published, keys: Keys): Measured {
+  const [one, two] = COPY_OWN.map((name) => median(runsIn(entries, name).map(rateOf)));
+  const copyOwn: Contender = (two ?? 0) > (one ?? 0) ? COPY_OWN[1] : COPY_OWN[0];
+  const judged = ['insert-only', 'worker', ...(GOALS[keys].copyOwn === undefined ? [] : [copyOwn])];
+  const rounds = countRounds(
+    entries
+      .filter(({ contender }) => judged.includes(contender))
+      .map(({ round, contender, run }) => ({
+        ...{ round, name: contender, rate: rateOf(run), takenByHost: run.takenByHost },
+      })),
+  );
+  // Where too few rounds count, all are shown, and nothing is concluded from them.
+  const shown = rounds.areEnough ? entries.filter(({ round }) => rounds.counts(round)) : entries;
+  const runsOf = (name: Contender) => runsIn(shown, name);
+  const variant = VARIANTS[keys];
   return {
-    table: table(
-      runsOf,
-      new Set(entries.filter((entry) => !countedOnly.includes(entry)).map(({ round }) => round)).size,
-    ),
-    // A single partition has no goals.
-    goals: keys === 'one' ? [] : goals(runsOf, proves),
+    table: table(runsOf, copyOwn, rounds.notes),
+    goals: goals(runsOf, GOALS[keys], copyOwn, rounds),
     runs: entries.map((entry) => ({
       round: entry.round,
       ...recordOf(entry.contender, entry.run),
-      counts: counting(entry),
+      counts: rounds.counts(entry.round),
     })),
-    settings: [`records keyed by ${keys}, ${figure(published.bytes)} bytes each`],
-    ...(keys === 'random' && { variant: 'random-keys' }),
-    ...(keys === 'one' && { variant: 'one-key' }),
+    settings: [
+      `records ${keys === 'none' ? 'without keys' : `keyed by ${keys}`}, ${figure(published.bytes)} bytes each`,
+    ],
+    ...(variant !== undefined && { variant }),
   };
 }
 
-/**
- * If insert-only was disturbed in a round, the whole round does not count: the others were disturbed as much,
- * or more.
- */
-function counts({ round }: Entry, entries: readonly Entry[]): boolean {
-  const rateIn = (contender: Contender) => {
-    const entry = entries.find((other) => other.round === round && other.contender === contender);
-    return entry === undefined ? Number.NaN : rateOf(entry.run);
-  };
-  return rateIn('insert-only') >= LEAST_OF_COPY * rateIn('copy');
+function runsIn(entries: readonly Entry[], name: Contender): readonly Run[] {
+  return entries.filter(({ contender }) => contender === name).map(({ run }) => run);
 }
 
 type RunsOf = (name: Contender) => readonly Run[];
 
-function table(runsOf: RunsOf, notCounted: number): Table {
+/** @param copyOwn the faster copy-own */
+function table(runsOf: RunsOf, copyOwn: Contender, notes: readonly string[]): Table {
   const medianRate = (name: Contender) => median(runsOf(name).map(rateOf));
   const rows = CONTENDERS.map((name) => {
     const runs = runsOf(name);
     const column = (pick: (run: Run) => number) => median(runs.map(pick));
     const rates = runs.map(rateOf);
     const per100k = (pick: (run: Run) => number) => column((run) => (pick(run) / run.events) * 100_000);
+    const isProcess = !name.startsWith('copy');
     return [
       name,
       figure(medianRate(name)),
       times(medianRate(name) / medianRate('copy')),
+      times(medianRate(name) / medianRate(copyOwn)),
       times(medianRate(name) / medianRate('insert-only')),
       times(per100k(({ cpuSeconds }) => cpuSeconds)),
       times(per100k(({ postgresCpuSeconds }) => postgresCpuSeconds)),
-      name === 'copy' ? '-' : figure(column(({ peakRssMib }) => peakRssMib)),
+      isProcess ? figure(column(({ peakRssMib }) => peakRssMib)) : '-',
       name === 'raw-consume' ? '-' : figure(column(({ bytes, events }) => bytes / events)),
       name === 'raw-consume' ? '-' : figure(column(({ walBytes, events }) => walBytes / events)),
       runs.length === 0 ? '-' : `${figure(Math.min(...rates))} - ${figure(Math.max(...rates))}`,
@@ -138,6 +178,7 @@ function table(runsOf: RunsOf, notCounted: number): Table {
     'contender',
     'events/s',
     'x copy',
+    'x copy-own',
     'x insert-only',
     'CPU s',
     'Postgres CPU s',
@@ -146,43 +187,55 @@ function table(runsOf: RunsOf, notCounted: number): Table {
     'WAL bytes/event',
     'events/s from - to',
   ];
-  const notes = ['Medians. CPU in seconds for 100,000 events, with the start of the process.'];
-  if (notCounted > 0)
-    notes.push(`Rounds that do not count, with insert-only below ${LEAST_OF_COPY} x COPY: ${notCounted}.`);
-  return { columns, rows, notes };
+  return {
+    columns,
+    rows,
+    notes: ['Medians. CPU in seconds for 100,000 events, with the start of the process.', ...notes],
+  };
 }
 
-function goals(runsOf: RunsOf, proves: boolean): Goal[] {
-  const [worker, insertOnly] = [runsOf('worker'), runsOf('insert-only')];
-  const ratio = (pick: (run: Run) => number) => median(worker.map(pick)) / median(insertOnly.map(pick));
-  const rate = ratio(rateOf);
-  const cpu = ratio(cpuPer100k);
-  const bytes = ratio(({ bytes, events }) => bytes / events);
+function goals(runsOf: RunsOf, limits: Goals, copyOwn: Contender, { areEnough }: CountedRounds): Goal[] {
+  const worker = runsOf('worker');
+  const compare = (
+    id: string,
+    what: string,
+    limit: { least: number } | { most: number } | undefined,
+    other: Contender,
+    pick: (run: Run) => number,
+  ): Goal[] => {
+    if (limit === undefined) return [];
+    const ratio = median(worker.map(pick)) / median(runsOf(other).map(pick));
+    const bound = 'least' in limit ? `>= ${limit.least.toFixed(2)}` : `<= ${limit.most.toFixed(2)}`;
+    const isMet = 'least' in limit ? ratio >= limit.least : ratio <= limit.most;
+    return [
+      {
+        id,
+        goal: `${what} ${bound} x ${other === copyOwn ? 'copy-own' : other}`,
+        measured: `${times(ratio)} x`,
+        met: areEnough && Number.isFinite(ratio) ? isMet : null,
+      },
+    ];
+  };
   const rss = Math.max(...worker.map(({ peakRssMib }) => peakRssMib));
+  const { rate, cpu, bytes, rssMib, copyOwn: own } = limits;
+  const most = (value: number | undefined) => (value === undefined ? undefined : { most: value });
   return [
-    {
-      id: 'P1',
-      goal: `worker >= ${RATE_GOAL} x insert-only (done at ${RATE_DONE.toFixed(1)})`,
-      measured: `${times(rate)} x${rate >= RATE_DONE ? ', done' : ''}`,
-      met: proves ? rate >= RATE_GOAL : null,
-    },
-    {
-      id: 'P2',
-      goal: `CPU of worker and Postgres <= ${CPU_GOAL} x insert-only`,
-      measured: `${times(cpu)} x`,
-      met: proves && Number.isFinite(cpu) ? cpu <= CPU_GOAL : null,
-    },
-    {
-      id: 'P2',
-      goal: `bytes <= ${BYTES_GOAL} x insert-only`,
-      measured: `${times(bytes)} x`,
-      met: proves ? bytes <= BYTES_GOAL : null,
-    },
-    {
-      id: 'P6',
-      goal: `resident memory at full load <= ${RSS_GOAL_MIB} MiB`,
-      measured: `${figure(rss)} MiB`,
-      met: rss <= RSS_GOAL_MIB,
-    },
+    ...compare('P1', 'worker', { least: rate }, 'insert-only', rateOf),
+    ...compare('P2', 'CPU of worker and Postgres', most(cpu), 'insert-only', cpuPer100k),
+    ...compare('P2', 'bytes', most(bytes), 'insert-only', (run) => run.bytes / run.events),
+    ...compare('P1', 'worker', own && { least: own.rate }, copyOwn, rateOf),
+    ...compare('P2', 'CPU of Postgres', most(own?.postgresCpu), copyOwn, (run) => {
+      return run.postgresCpuSeconds / run.events;
+    }),
+    ...(rssMib === undefined
+      ? []
+      : [
+          {
+            id: 'P6',
+            goal: `resident memory at full load <= ${rssMib} MiB`,
+            measured: `${figure(rss)} MiB`,
+            met: rss <= rssMib,
+          },
+        ]),
   ];
 }

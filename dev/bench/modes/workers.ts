@@ -12,7 +12,7 @@ import { drainTogether, type Run, rateOf, recordOf } from '../runs';
 import { PARTITIONS } from '../stage';
 import { median, rounded, sumOf } from '../statistics';
 import { figure, times } from '../table';
-import { lostToRetries } from '../worker-log';
+import { decidingMs, lostToRetries } from '../worker-log';
 
 const LOST_GOAL_PERCENT = 2;
 const FEEDS = ['usual', 'hot rounds'] as const;
@@ -101,7 +101,7 @@ async function measureRun(bench: Bench, feed: Feed, workers: number, round: numb
   const entry = await stage.withDatabase([topic], async (databaseUrl) => {
     const course = { databaseUrl, topic, records, groupId: stage.newGroup(), partitions: PARTITIONS };
     const run = await drainTogether(stage, course, workers, release);
-    const busyMs = sumOf(run.logs, ({ batches }) => sumOf(batches, ({ ms }) => ms));
+    const busyMs = sumOf(run.logs, decidingMs);
     return {
       feed,
       workers,

@@ -43,7 +43,7 @@ let held: FeedMessage[] = [];
 type Made = ReadonlyMap<EncodedBatch, number>;
 
 async function make(messages: readonly FeedMessage[]): Promise<Made> {
-  const placed = Map.groupBy(messages, ({ key }) => partitionOf(key));
+  const placed = Map.groupBy(messages, ({ key }) => partitionOf(key ?? ''));
   const encoder = new MessageEncoder();
   const batches = [...placed].map(async ([partition, list]): Promise<[EncodedBatch, number]> => {
     const batch = new RecordBatch(list.length * LIKELY_BYTES);
