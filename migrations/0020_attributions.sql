@@ -290,13 +290,14 @@ begin
   -- An index finds the events of a few rounds. For many rounds, one reading of history is faster.
   perform set_config(case when cardinality(old_rounds) > 200 then 'enable_nestloop' else 'enable_seqscan' end, 'off', true);
   old_rounds := (
-    select array_agg(o.round_no) from unnest(old_rounds) o (round_no)
+    select coalesce(array_agg(o.round_no), '{}') from unnest(old_rounds) o (round_no)
     where not exists (select from promo_store.history h where h.round_no = o.round_no)
   );
   perform set_config('enable_nestloop', 'on', true), set_config('enable_seqscan', 'on', true);
   delete from promo_store.attributions a
-  where a.attributed_at < kept and coalesce((
-    select r.round_no = any(old_rounds) from promo_store.rounds r where r.feed_no = a.feed_no and r.round_key = a.round_key), true);
+  where a.attributed_at < kept and not exists (
+    select from promo_store.rounds r
+    where r.feed_no = a.feed_no and r.round_key = a.round_key and r.round_no <> all(old_rounds));
   get diagnostics forgotten = row_count;
   return forgotten;
 end
