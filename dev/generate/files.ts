@@ -1,6 +1,8 @@
 /** The generated files, and their comparison with the committed ones. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { WALLET_FAILURE_SCHEMA, WALLET_REQUEST_SCHEMA } from '../../src/contract/envelope';
+import { ERROR_BODY_SCHEMA } from '../../src/contract/error-body';
 import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
@@ -8,6 +10,7 @@ import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { reportFiles } from '../bench/report';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
+import { renderContract } from './contract';
 import { renderFaults } from './faults';
 import { renderMetrics } from './metrics';
 import { renderVerdicts } from './verdicts';
@@ -32,6 +35,10 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
     file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
+    file('schemas/operator.error.v2.json', renderSchema(ERROR_BODY_SCHEMA)),
+    file('schemas/wallet.request.v2.json', renderSchema(WALLET_REQUEST_SCHEMA)),
+    file('schemas/wallet.error.v2.json', renderSchema(WALLET_FAILURE_SCHEMA)),
+    file('schemas/CONTRACT.md', renderContract(GENERATE_COMMAND)),
     file(REFERENCE_SCHEMA, withCurrencies(readIfThere(join(root, REFERENCE_SCHEMA)) ?? '')),
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND)),

@@ -23,8 +23,8 @@ export type ServiceErrorName =
 
 export interface ServiceErrorRow {
   readonly status: number;
-  /** The codes that the body may have. */
-  readonly codes: readonly ErrorCode[];
+  /** The codes that the body may have, the usual one first. */
+  readonly codes: readonly [ErrorCode, ...ErrorCode[]];
   readonly isRetryable: boolean;
   /** The texts with which the message begins. Empty where the documents name none. */
   readonly tokens: readonly string[];
@@ -175,6 +175,15 @@ export const SERVICE_ERROR_NAMES: readonly ServiceErrorName[] =
 
 export function serviceError(name: ServiceErrorName): ServiceErrorRow {
   return SERVICE_ERRORS[name];
+}
+
+const ROWS_BY_TOKEN: ReadonlyMap<string, ServiceErrorRow> = new Map(
+  SERVICE_ERROR_NAMES.map(serviceError).flatMap((row) => row.tokens.map((token) => [token, row] as const)),
+);
+
+/** The row that has a token. */
+export function serviceErrorWith(token: MessageToken): ServiceErrorRow {
+  return ROWS_BY_TOKEN.get(token)!;
 }
 
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set(

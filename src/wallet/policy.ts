@@ -31,7 +31,7 @@ export type WalletStep =
   /** Send the call at this time. A time that has passed means now. */
   | { readonly type: 'send'; readonly at: number }
   /** The call is over. `answer` is the final one. */
-  | { readonly type: 'done'; readonly answer: Extract<WalletAnswer, { type: 'ok' | 'refused' }> }
+  | { readonly type: 'done'; readonly answer: FinalAnswer }
   /** Give the bet up: send a rollback of it, as a call of its own. */
   | { readonly type: 'roll_back' }
   /** Ask the wallet at this time for the state of the call, by a reconcile of its own. */
@@ -74,6 +74,26 @@ export function endingOf(action: WalletAction): WalletEnding {
   return hasEffect ? 'reconcile' : 'give_up';
 }
 
+/** The facts of all attempts that the policy reads. They fit a row of a table. */
+export interface CallHistory {
+  /** 1 or more. */
+  readonly attempts: number;
+  readonly firstSentAt: number;
+  readonly last: WalletAttempt;
+  /** Whether an attempt before the last one may have taken effect. */
+  readonly isUncertain: boolean;
+}
+
+/** @param history null before the first attempt. An attempt after a final answer changes nothing */
+export function addAttempt(history: CallHistory | null, attempt: WalletAttempt): CallHistory {
+  if (history === null)
+    return { attempts: 1, firstSentAt: attempt.sentAt, last: attempt, isUncertain: false };
+  const { attempts, firstSentAt, last } = history;
+  if (isFinal(last.answer)) return history;
+  const isUncertain = history.isUncertain || mayHaveEffect(last.answer);
+  return { attempts: attempts + 1, firstSentAt, last: attempt, isUncertain };
+}
+
 /** @param attempts in the order in which they were sent. @param now milliseconds since 1970 */
 export function nextStep(
   call: PolicyCall,
@@ -81,41 +101,49 @@ export function nextStep(
   now: number,
   terms: PolicyTerms = POLICY_TERMS,
 ): WalletStep {
-  const [first] = attempts;
-  const last = attempts.at(-1);
-  if (first === undefined || last === undefined) return { type: 'send', at: now };
-  const final = finalStep(call.action, attempts);
-  if (final !== undefined) return final;
+  const history = attempts.reduce<CallHistory | null>(addAttempt, null);
+  return stepAfter(call, history, now, terms);
+}
+
+/** As `nextStep`, of a history that was kept. */
+export function stepAfter(
+  call: PolicyCall,
+  history: CallHistory | null,
+  now: number,
+  terms: PolicyTerms = POLICY_TERMS,
+): WalletStep {
+  if (history === null) return { type: 'send', at: now };
+  const { attempts, firstSentAt, last } = history;
+  if (isFinal(last.answer)) return finalStep(call.action, last.answer, history.isUncertain);
   const ending = endingOf(call.action);
-  const due = last.endedAt + waitMs(call, attempts.length, last.answer, terms);
+  const due = last.endedAt + waitMs(call, attempts, last.answer, terms);
   if (ending === 'reconcile' || ending === 'unresolved') {
-    const end = first.sentAt + terms.resendMs;
+    const end = firstSentAt + terms.resendMs;
     if (now < end && due < end) return { type: 'send', at: due };
     return ending === 'reconcile' ? { type: 'reconcile', at: end } : { type: ending };
   }
-  const end = first.sentAt + terms.briefMs;
-  if (attempts.length < terms.briefAttempts && now <= end && due <= end) return { type: 'send', at: due };
+  const end = firstSentAt + terms.briefMs;
+  if (attempts < terms.briefAttempts && now <= end && due <= end) return { type: 'send', at: due };
   return { type: ending };
 }
 
-/** The step after an answer that is final; undefined while there is none. */
-function finalStep(action: WalletAction, attempts: readonly WalletAttempt[]): WalletStep | undefined {
-  const answers = attempts.map(({ answer }) => answer);
-  const ok = answers.find((answer) => answer.type === 'ok');
-  if (ok !== undefined) return { type: 'done', answer: ok };
-  const index = answers.findIndex((answer) => answer.type === 'refused');
-  const refused = answers[index];
-  if (refused?.type !== 'refused') return undefined;
-  // The refused question stays open.
+type FinalAnswer = Extract<WalletAnswer, { type: 'ok' | 'refused' }>;
+
+function isFinal(answer: WalletAnswer): answer is FinalAnswer {
+  return answer.type === 'ok' || answer.type === 'refused';
+}
+
+function finalStep(action: WalletAction, answer: FinalAnswer, isUncertain: boolean): WalletStep {
+  if (answer.type === 'ok') return { type: 'done', answer };
+  // A refused reconcile leaves its question open.
   if (action === 'reconcile') return { type: 'unresolved' };
-  // A wallet may have taken the stake on an earlier attempt, and refuse the retry of an expired session.
-  if (WALLET_ACTIONS[action].isNewBet && answers.slice(0, index).some(isUncertain))
-    return { type: 'roll_back' };
-  return { type: 'done', answer: refused };
+  // A wallet may have taken the stake on an earlier attempt, and refuse the retry as its session has expired.
+  if (WALLET_ACTIONS[action].isNewBet && isUncertain) return { type: 'roll_back' };
+  return { type: 'done', answer };
 }
 
 /** Whether the call may have taken effect. A wallet that limits calls, or is down, has not begun it. */
-function isUncertain(answer: WalletAnswer): boolean {
+function mayHaveEffect(answer: WalletAnswer): boolean {
   return answer.type === 'no_answer' || (answer.type === 'retry' && answer.code === 'ERROR_CODE_INTERNAL');
 }
 

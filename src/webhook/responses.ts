@@ -2,6 +2,10 @@
  * Answers to requests of the webhook: the verdicts on the events, or a refusal (docs/rules.md, W5, W6). The
  * body of a refusal has the fields that operators know from other calls: code, message, and whether to retry.
  */
+import { serializeErrorBody } from '../contract/error-body';
+import type { ErrorCode } from '../contract/error-codes';
+import { LIMITS } from '../contract/limits';
+import { isRetryable, type MessageToken, serviceErrorWith } from '../contract/service-errors';
 import type { Answer } from '../intake/delivery';
 import { fields, OUTCOME_PROPERTIES, outcomeFields } from '../publishing/outcome';
 import { TIMESTAMP_WINDOW_SECONDS } from './signature';
@@ -53,127 +57,126 @@ export function verdictsAnswer(connectionId: string, answers: readonly Answer[])
   return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}` };
 }
 
-/** Error codes that the service uses in its answers to operators. */
-type ErrorCode =
-  | 'ERROR_CODE_INVALID_REQUEST'
-  | 'ERROR_CODE_BUSINESS_REJECTED'
-  | 'ERROR_CODE_MAINTENANCE'
-  | 'ERROR_CODE_RATE_LIMITED';
+/** Tokens of messages that only the webhook has. The contract shows their status, 503, and no token. */
+const OWN_TOKENS = {
+  overloaded: { status: 503, code: 'ERROR_CODE_MAINTENANCE' },
+  undecided: { status: 503, code: 'ERROR_CODE_MAINTENANCE' },
+} as const satisfies Record<string, { status: number; code: ErrorCode }>;
 
-/** The Retry-After of answers that ask for a retry. */
-const RETRY_AFTER_SECONDS = 1;
+type OwnToken = keyof typeof OWN_TOKENS;
 
 /** An answer to a request none of whose events gets a verdict. */
 export interface Refusal extends HttpAnswer {
-  /** The first word of the message, which programs can rely on. */
-  readonly token: string;
-  readonly message: string;
+  /** Begins the message. Programs can rely on it. */
+  readonly token: MessageToken | OwnToken;
+  /** The rest of the message, for people. */
+  readonly text: string;
   readonly code: ErrorCode;
 }
 
-export function refusal(
-  status: number,
-  message: string,
-  code: ErrorCode = 'ERROR_CODE_INVALID_REQUEST',
-  more: { readonly retryable?: true } = {},
-): Refusal {
-  const [token = ''] = message.split(':');
-  return { status, token, message, code, body: JSON.stringify({ code, message, ...more }) };
+/**
+ * A refusal with the code of its token's row in the contract. The status decides whether a retry helps.
+ *
+ * @param status overrides that of the row, where HTTP has a more exact one
+ */
+export function refusal(token: Refusal['token'], text: string, status = causeOf(token).status): Refusal {
+  const { code } = causeOf(token);
+  const isLater = isRetryable(status);
+  const body = serializeErrorBody({ code, message: `${token}: ${text}`, isRetryable: isLater });
+  const headers = { 'retry-after': String(LIMITS.webhook_retry_after.value) };
+  return { status, token, text, code, body, ...(isLater ? { headers } : {}) };
 }
 
-/** The same refusal with a detail of the request. Only for refusals that no retry resolves. */
-export function withDetail({ status, message, code }: Refusal, detail: string): Refusal {
-  return refusal(status, `${message}; ${detail}`, code);
+function causeOf(token: Refusal['token']): { readonly status: number; readonly code: ErrorCode } {
+  if (isOwnToken(token)) return OWN_TOKENS[token];
+  const { status, codes } = serviceErrorWith(token);
+  return { status, code: codes[0] };
 }
 
-/** A refusal because the service is overloaded or unable to decide now. */
-function later(message: string): Refusal {
-  return retryable(503, message, 'ERROR_CODE_MAINTENANCE');
+function isOwnToken(token: string): token is OwnToken {
+  return Object.hasOwn(OWN_TOKENS, token);
 }
 
-/** A refusal because the sender has used its share. */
-function limited(message: string): Refusal {
-  return retryable(429, `rate limit: ${message}`, 'ERROR_CODE_RATE_LIMITED');
-}
-
-function retryable(status: number, message: string, code: ErrorCode): Refusal {
-  return {
-    ...refusal(status, message, code, { retryable: true }),
-    headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
-  };
+/** The same refusal with a detail of the request. */
+export function withDetail({ status, token, text }: Refusal, detail: string): Refusal {
+  return refusal(token, `${text}; ${detail}`, status);
 }
 
 export function isRefusal(answer: HttpAnswer): answer is Refusal {
   return 'token' in answer;
 }
 
-/** Each message begins with a stable token for programs. The rest is for people and may change. */
+/** The token of each is for programs. The text is for people and may change. */
 export const REFUSALS = {
-  noSuchPath: refusal(404, 'invalid request: send events to POST /v1/events/{connection_id}'),
-  noSuchMethod: {
-    ...refusal(405, 'invalid request: send events by POST'),
-    headers: { allow: 'POST' },
-  },
+  noSuchPath: refusal('invalid request', 'send events to POST /v1/events/{connection_id}', 404),
+  noSuchMethod: { ...refusal('invalid request', 'send events by POST', 405), headers: { allow: 'POST' } },
   noJson: refusal(
+    'invalid request',
+    'Content-Type has to be application/json, without a Content-Encoding',
     415,
-    'invalid request: Content-Type has to be application/json, without a Content-Encoding',
   ),
   unauthorized: refusal(
-    401,
-    'unauthorized: the connection has no secret here; ask the operator of the service for one',
+    'unauthorized',
+    'the connection has no secret here; ask the operator of the service for one',
   ),
   unsigned: refusal(
-    401,
-    'signature_missing: send webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks specifies',
+    'signature_missing',
+    'send webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks specifies',
   ),
   stale: refusal(
-    401,
-    `signature_stale: webhook-timestamp is not within ${TIMESTAMP_WINDOW_SECONDS} s of the time here; send seconds since 1970, and a new time with each try`,
+    'signature_stale',
+    `webhook-timestamp is not within ${TIMESTAMP_WINDOW_SECONDS} s of the time here; send seconds since 1970, and a new time with each try`,
   ),
   wronglySigned: refusal(
-    401,
-    'signature_invalid: no signature matches webhook-id.webhook-timestamp.body and a secret of the connection',
+    'signature_invalid',
+    'no signature matches webhook-id.webhook-timestamp.body and a secret of the connection',
   ),
-  noConnection: refusal(
-    403,
-    'forbidden: the connection is not registered as a webhook',
-    'ERROR_CODE_BUSINESS_REJECTED',
-  ),
+  noConnection: refusal('forbidden', 'the connection is not registered as a webhook'),
   suspended: refusal(
-    403,
-    'operator_suspended: the operator is not active, and no event was decided; ask support, then send the same events again',
-    'ERROR_CODE_BUSINESS_REJECTED',
+    'operator_suspended',
+    'the operator is not active, and no event was decided; ask support, then send the same events again',
   ),
   tooLarge: (bytes: number) =>
     refusal(
+      'invalid request',
+      `the body has more than ${bytes} bytes; send its events in several requests`,
       413,
-      `invalid request: the body has more than ${bytes} bytes; send its events in several requests`,
     ),
   tooMany: (events: number) =>
-    refusal(413, `invalid request: the batch has more than ${events} events; send them in several requests`),
+    refusal(
+      'invalid request',
+      `the batch has more than ${events} events; send them in several requests`,
+      413,
+    ),
   tooManyValues: (values: number) =>
     refusal(
+      'invalid request',
+      `the body holds more than ${values} JSON values; send fewer events in a request, or events with fewer fields of your own`,
       413,
-      `invalid request: the body holds more than ${values} JSON values; send fewer events in a request, or events with fewer fields of your own`,
     ),
   tooManyPieces: (pieces: number) =>
     refusal(
+      'invalid request',
+      `the body came in more than ${pieces} pieces; send it in larger chunks, or with a Content-Length`,
       413,
-      `invalid request: the body came in more than ${pieces} pieces; send it in larger chunks, or with a Content-Length`,
     ),
   tooManyHeaders: (headers: number) =>
-    refusal(431, `invalid request: the request has more than ${headers} headers; send fewer`),
-  noHost: refusal(400, 'invalid request: the header Host is missing'),
-  noExpectation: refusal(417, 'invalid request: only Expect: 100-continue is supported; omit the header'),
+    refusal('invalid request', `the request has more than ${headers} headers; send fewer`, 431),
+  noHost: refusal('invalid request', 'the header Host is missing'),
+  noExpectation: refusal('invalid request', 'only Expect: 100-continue is supported; omit the header', 417),
   malformed: (isJson: boolean, problem: string) =>
-    refusal(400, `${isJson ? 'invalid request' : 'invalid json body'}: ${problem}`),
-  tooSlow: limited('the body came too slowly while other requests waited; send the same request again'),
-  beyondShare: limited(
+    refusal(isJson ? 'invalid request' : 'invalid json body', problem),
+  tooSlow: refusal(
+    'rate limit',
+    'the body came too slowly while other requests waited; send the same request again',
+  ),
+  beyondShare: refusal(
+    'rate limit',
     'the connection, or its address, has too many requests in flight; send the same request again once they are answered',
   ),
-  busy: later('overloaded: no slot became free in time; send the same request again'),
-  crowded: later('overloaded: too many requests are in flight; send the same request again'),
-  undecided: later('undecided: the events could not be decided now; send the same request again'),
+  busy: refusal('overloaded', 'no slot became free in time; send the same request again'),
+  crowded: refusal('overloaded', 'too many requests are in flight; send the same request again'),
+  undecided: refusal('undecided', 'the events could not be decided now; send the same request again'),
   /** As `undecided`, but the events may be decided after all. */
-  late: later('undecided: the events could not be decided in time; send the same request again'),
+  late: refusal('undecided', 'the events could not be decided in time; send the same request again'),
 } as const;

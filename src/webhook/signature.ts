@@ -5,6 +5,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { LIMITS } from '../contract/limits';
 
 export const SIGNATURE_HEADERS = {
   id: 'webhook-id',
@@ -13,7 +14,7 @@ export const SIGNATURE_HEADERS = {
 } as const;
 
 /** The most that a request's time may differ from the time here, either way (W2). */
-export const TIMESTAMP_WINDOW_SECONDS = 300;
+export const TIMESTAMP_WINDOW_SECONDS = LIMITS.webhook_timestamp.value;
 
 /** The only version of symmetric signatures: HMAC-SHA256. */
 const VERSION = 'v1';
