@@ -12,6 +12,7 @@ import { postmasterOf } from '../runs';
 import { PARTITIONS } from '../stage';
 import { percentiles, rounded } from '../statistics';
 import { figure } from '../table';
+import { transactionsOf } from '../worker-log';
 
 const SHARES = [0.5, 0.9, 0.99, 0.999, 1] as const;
 const CORES_GOAL = 0.4;
@@ -83,7 +84,7 @@ export const calm: Mode = {
           ],
         ],
         notes: [
-          `CPU and latencies of ${figure(minutes)} minutes, after ${figure(warmup)} s that do not count: a new broker compiles its code first.`,
+          `Measured for ${figure(minutes)} min, after ${figure(warmup)} s in which a new broker compiles its code.`,
         ],
       },
       goals: [
@@ -98,7 +99,7 @@ export const calm: Mode = {
           postgres_cores: finite(postgres),
           kafka_cores: finite(kafka),
           ...{ p50, p90, p99, p999, max, rss_mib: run.worker.peakRssMib },
-          batches: run.log.batches.length,
+          transactions: transactionsOf(run.log).length,
           sent_late_p99_ms: run.lateP99Ms,
           host_took_percent: finite(run.takenByHost),
         },
