@@ -173,12 +173,12 @@ export async function decideBatch(
   return decisions;
 }
 
-/** A decided batch. All writes are made before the first is sent: a commit can then miss none of them. */
+/** A decided batch. All its rows are made before the commit is sent: a commit can then miss none of them. */
 interface DecidedBatch {
   readonly decisions: readonly Decision[];
-  /** Settles once the rows that existed before the batch are changed. */
+  /** Settles once everything that is sent so far is done. */
   readonly changed: Promise<unknown>;
-  /** The rows that the batch adds. */
+  /** The rest of the rows that the batch adds. */
   readonly writes: readonly Write[];
 }
 
@@ -240,15 +240,18 @@ async function decideUnderLocks(
     named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
     nowMicros,
   );
-  const changed = Promise.all([
-    ...updates.map(({ statement, values }) => session.query(statement, values)),
-    batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
-    partitions.countPartitions(session, countedOf(batch, decisions, locked)),
-  ]);
-  // The committing caller awaits it and receives its error. Nobody awaits it where making the rows throws.
-  changed.catch(() => {});
-  // Sends the changes first: the store works on them while the rows are made.
-  if (batch.items.length > fewEvents) await nextTick();
+  const sent: Promise<unknown>[] = [];
+  // The committing caller awaits them and receives their errors. Nobody awaits them where making rows throws.
+  const send = (request: Promise<unknown>) => {
+    request.catch(() => {});
+    sent.push(request);
+  };
+  for (const { statement, values } of updates) send(session.query(statement, values));
+  if (batch.panic && fresh[0])
+    send(events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }));
+  send(partitions.countPartitions(session, countedOf(batch, decisions, locked)));
+  const isLarge = batch.items.length > fewEvents;
+  if (isLarge) await nextTick();
 
   const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);
   opened.forEach(({ round }, index) => {
@@ -256,15 +259,21 @@ async function decideUnderLocks(
   });
   const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
     roundId === null ? null : numberOf(roundsById.get(feedNo, roundId));
-  const writes = [
-    ...rounds.copyRounds(opened, nowMicros),
-    ...events.copyKeys(fresh, tags),
+  const writes: Write[] = [];
+  for (const makeRows of [() => rounds.copyRounds(opened, nowMicros), () => events.copyKeys(fresh, tags)]) {
+    writes.push(...makeRows());
+    // The store writes the rows of a table while the next ones are made.
+    if (!isLarge) continue;
+    send(session.write(writes.splice(0)));
+    await nextTick();
+  }
+  writes.push(
     ...events.copyHistory(fresh, { nowMicros, referenceVersion: inForce.version, roundNumberOf }),
     ...events.copyResends(resends, nowMicros),
     ...events.copyUnstored(unstored, nowMicros),
-  ];
+  );
   stepEnded('decide');
-  return { decisions, changed, writes };
+  return { decisions, changed: Promise.all(sent), writes };
 }
 
 function nextTick(): Promise<void> {

@@ -13,6 +13,11 @@ const LEAST_SHARE_BYTES = 1024 * 1024;
 /** The limit for all queues together, as long as it gives each queue more than its least share. */
 const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
 /**
+ * Below this part of its share, a queue is fetched again. The rest must last for the batches that begin
+ * during the fetch. A queue that is drained in the middle of a batch falls behind the others in time.
+ */
+const LOW_SHARE = 3 / 4;
+/**
  * Limit for decompressed bytes of all queues together that wait for the next batch: the most that one batch
  * may hold. With a lower limit, a batch of very many small records would be decompressed again for every few
  * thousand records.
@@ -21,8 +26,8 @@ const MAX_OPENED_BYTES = 64 * 1024 * 1024;
 
 /**
  * Divides memory among the queues of a worker's partitions that hold records. A single queue gets a large
- * share on purpose. Its fetches resume at half of the share, and the records left must last until the fetch
- * in flight for the other partitions ends.
+ * share on purpose. The records left when its fetches resume must last until the fetch in flight for the
+ * other partitions ends.
  */
 export class QueueShares {
   private queues = 0;
@@ -60,6 +65,7 @@ export class QueueShares {
 export class ChunkQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
+  private pushedUpTo = 0;
   /** Decompressed bytes of this queue that wait. */
   private openedBytes = 0;
   /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
@@ -72,6 +78,11 @@ export class ChunkQueue {
     return this.heldBytes;
   }
 
+  /** The offset behind the last chunk that was pushed. */
+  get fetchedUpTo(): number {
+    return this.pushedUpTo;
+  }
+
   get isEmpty(): boolean {
     return this.chunks.length === 0;
   }
@@ -81,14 +92,15 @@ export class ChunkQueue {
     return this.heldBytes > this.shares.bytes;
   }
 
-  /** Whether the queue holds less than half of its share. */
+  /** Whether the queue holds so little of its share that its next records should be fetched. */
   get isLow(): boolean {
-    return this.heldBytes < this.shares.bytes / 2;
+    return this.heldBytes < this.shares.bytes * LOW_SHARE;
   }
 
   push(chunk: Chunk): void {
     if (this.isEmpty) this.shares.addQueue();
     this.chunks.push(new WaitingChunk(chunk));
+    this.pushedUpTo = chunk.nextOffset;
     this.heldBytes += memoryOf(chunk);
   }
 
@@ -146,10 +158,11 @@ export class ChunkQueue {
    * in memory. Returns the records before a chunk that cannot be opened now, so they need not wait for it.
    * The caller removes nothing from the queue meanwhile: see `untilRead`.
    *
+   * @param mayOpen false: reads opened chunks only
    * @throws where the first chunk to read cannot be opened
    */
-  peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
-    const peeked = this.read(maxRecords, maxBytes, behind);
+  peek(maxRecords: number, maxBytes: number, behind = 0, mayOpen = true): Promise<StreamRecord[]> {
+    const peeked = this.read(maxRecords, maxBytes, behind, mayOpen);
     const done = (): void => {
       this.peeking = null;
     };
@@ -162,7 +175,12 @@ export class ChunkQueue {
     while (this.peeking !== null) await this.peeking;
   }
 
-  private async read(maxRecords: number, maxBytes: number, behind: number): Promise<StreamRecord[]> {
+  private async read(
+    maxRecords: number,
+    maxBytes: number,
+    behind: number,
+    mayOpen: boolean,
+  ): Promise<StreamRecord[]> {
     this.releaseOpened();
     const head: StreamRecord[] = [];
     let bytes = 0;
@@ -175,6 +193,7 @@ export class ChunkQueue {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
         if (index === skipped && head.length > 0 && openedBytes >= maxBytes) return head;
         if (!chunk.isOpen) {
+          if (!mayOpen) return head;
           try {
             await chunk.open();
           } catch (error) {

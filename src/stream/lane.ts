@@ -21,9 +21,9 @@ import { type PublishedAnswer, withoutRecord } from '../publishing/published-ans
 import type { QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
-import { type DecidedPrefix, endOf, LanePart, type PartResult, PartSize } from './part';
+import { type BatchSize, type DecidedPrefix, endOf, LanePart, type PartResult, PartSize } from './part';
 import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted } from './position';
-import { type ReadRecords, RecordQueue } from './record-queue';
+import { NO_RECORDS, type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
 
 type LaneState = 'idle' | 'ready' | 'in flight' | 'asking' | 'waiting';
@@ -55,6 +55,8 @@ export class Lane {
   private asking: Promise<ReadRecords> | null = null;
   private readonly size: PartSize;
   private isSuspect = false;
+  /** See `stopAwaiting`. */
+  private isAbsent = false;
   /**
    * The store is where the last part ended, and would notice missing records before the next part. False
    * until a record has been decided for the first time, not redelivered. Before that, the store may already
@@ -76,6 +78,7 @@ export class Lane {
   offer(chunk: Chunk): void {
     if (this.isStopping) return;
     this.queue.push(chunk);
+    this.isAbsent = false;
     if (this.queue.isFull && !this.isPaused) {
       this.isPaused = true;
       this.deps.source.pause(this.partition);
@@ -107,8 +110,8 @@ export class Lane {
   }
 
   /**
-   * It has batches of its own, to spare other lanes. Its last records were not decided, or the store or Kafka
-   * has to settle its position first.
+   * It has batches of its own, to spare the others: its last records were not decided, or its position is not
+   * settled.
    */
   get isAlone(): boolean {
     return this.isSuspect || !this.position.isSettled;
@@ -125,6 +128,20 @@ export class Lane {
     const mayReadAhead =
       front !== undefined && front.sentUpTo !== null && ahead === undefined && this.isContinuous;
     return mayReadAhead && !this.isStopping ? this.queue.unreadBytes : 0;
+  }
+
+  /** It has no record for a batch now, but will soon: its last batch is judged, or a fetch is due. */
+  get isAwaited(): boolean {
+    if (this.isAbsent || this.isAlone || this.isStopping || this.undecided !== null) return false;
+    if (this.isReady || this.bytesAhead > 0) return false;
+    const [front] = this.parts;
+    if (front !== undefined && front.sentUpTo === null) return true;
+    return this.queue.unreadBytes === 0 && this.position.isFarBehind(this.queue.fetchedUpTo);
+  }
+
+  /** Is not awaited until it has further records, or another batch. */
+  stopAwaiting(): void {
+    this.isAbsent = true;
   }
 
   /**
@@ -252,6 +269,7 @@ export class Lane {
       this.settleInOrder(begun, deciding, front),
     );
     this.parts.push(part);
+    this.isAbsent = false;
     this.state = 'in flight';
     this.onGathered();
     return part;
@@ -260,15 +278,16 @@ export class Lane {
   /**
    * Reads and decodes further records of a part, without removing them from the queue.
    *
+   * @param mayOpen whether a further chunk may be decompressed
    * @returns null where a schema has to be requested first: the part has ended, and the lane is ready again
    * once the registry has answered
    * @throws where the first of these records cannot be read
    */
-  async read(part: LanePart, maxEvents: number, maxBytes: number): Promise<ReadRecords | null> {
+  async read(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
     const [front] = this.parts;
     const behind = part.records + (part === front ? 0 : (front?.records ?? 0));
-    const most = Math.min(maxEvents, this.size.maxEvents - part.records);
-    const read = await this.queue.decode(most, maxBytes, behind);
+    const most = Math.min(limit.events, this.size.maxEvents - part.records);
+    const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
     const isFront = part === this.parts[0];
     if ('asking' in read && part.records > 0) return NO_RECORDS;
     if ('asking' in read && (!isFront || this.queue.keepOpen())) {
@@ -340,23 +359,13 @@ export class Lane {
   }
 
   /**
-   * Publishes until it succeeds. The verdicts are stored already, so deciding the records again would only
-   * count redeliveries.
+   * Publishes until it succeeds: the verdicts are stored already. Where the lane stops first, the part is not
+   * committed. The next owner then reads these records again and publishes their verdicts.
    */
   private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
     const { publishVerdicts } = this.deps;
     if (publishVerdicts === null || answers.length === 0) return;
-    for (;;) {
-      try {
-        await publishVerdicts(this.partition, answers);
-        return;
-      } catch (error) {
-        // The part is not committed, so the next owner reads these records again and publishes their
-        // verdicts.
-        if (this.isStopping) throw error;
-        await this.retryWait.afterFailure(error, 'kafka', this.stopping.signal);
-      }
-    }
+    await this.retryWait.retry(() => publishVerdicts(this.partition, answers), 'kafka', this.stopping.signal);
   }
 
   private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {
@@ -367,8 +376,7 @@ export class Lane {
   }
 
   /**
-   * Reads the partition again from the first decision that the store has lost. Queued records are dropped,
-   * and fetched again in order.
+   * Reads the partition again from the first decision that the store has lost, without the queued records.
    *
    * @param lost the offset from which on the store has no decisions
    */
@@ -389,5 +397,3 @@ export class Lane {
 }
 
 const NOTHING = (): void => undefined;
-
-const NO_RECORDS: ReadRecords = { envelopes: [], failure: null, bytes: 0 };

@@ -6,6 +6,12 @@ import { mayBeTooMuch, NotTogether } from '../intake/undecided';
 import type { PublishedAnswer } from '../publishing/published-answer';
 import type { FirstRecord } from './position';
 
+/** Records of a batch, or room for them. */
+export interface BatchSize {
+  events: number;
+  bytes: number;
+}
+
 export interface PartResult {
   /** The decided records, from the first on; null where not even the first record could be decided. */
   readonly decided: DecidedPrefix | null;

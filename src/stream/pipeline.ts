@@ -14,25 +14,26 @@
  * `partitionsAtOnce` batches may be in flight. A lane has records in one of them. It has records in two where
  * the second is read ahead while the store writes the first.
  *
- * Where records of different partitions share rounds, a batch takes a share of each lane. It then holds whole
- * rounds, and no two batches wait for each other's rounds. Where they share none, a batch takes all records
- * of one lane before it goes on to the next. Batches of different lanes are then in flight side by side.
+ * Where records of different partitions share rounds, each batch has records of all lanes that hold some. At
+ * most SHARED_AT_ONCE batches are in flight. A batch then holds whole rounds.
+ *
+ * Where they share none, a batch takes all records of one lane before it goes on to the next. Batches of
+ * different lanes are then in flight side by side.
  *
  * A lane whose records cannot be decided together with others has a batch of its own until they are decided.
  */
 
 import { observeAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
-import type { Answer, BatchPart, Envelope } from '../intake/delivery';
+import type { Answer, BatchPart } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
 import { at } from '../lib/at';
 import { asError } from '../lib/errors';
 import type { StreamDeps } from './deps';
+import { type GatheredPart, gather } from './gather';
 import type { Lane } from './lane';
-import { endOf, type LanePart } from './part';
+import { endOf } from './part';
 import { timeOf } from './position';
 
-/** A batch takes no further record once it holds this many bytes. The chunks of its lanes count as well. */
-const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /**
  * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
  * batch in flight, and grows meanwhile. A transaction costs nearly the same for one record as for a hundred.
@@ -49,11 +50,13 @@ const AHEAD_BYTES = 1024 * 1024;
  */
 const LONGEST_TURN_MS = 100;
 
+/** Where rounds are shared, one batch is judged while the store writes the batch before it. */
+const SHARED_AT_ONCE = 2;
 /**
- * Where rounds are shared, a lane's share of a batch comes in this many runs. After each run, the next run is
- * of the lane that is furthest behind in time. A batch then holds whole rounds.
+ * Where rounds are shared, a batch waits this long for lanes whose next records are on their way. Without
+ * them, it would split the rounds that they hold, and the lanes would drift apart in time.
  */
-const RUNS_OF_A_LANE = 4;
+const WAIT_FOR_LANES_MS = 100;
 
 /**
  * The state of a batch in flight.
@@ -64,25 +67,9 @@ const RUNS_OF_A_LANE = 4;
  * While a batch is judging, no other batch begins. While one is sent, only a large batch begins beside it.
  */
 interface Batch {
+  /** Its lane has batches of its own. */
+  readonly isAlone: boolean;
   state: 'judging' | 'sent' | 'late';
-}
-
-/** A part with the records that are gathered so far. */
-interface GatheredPart {
-  readonly lane: Lane;
-  readonly part: LanePart;
-  readonly envelopes: Envelope[];
-  failure: Error | null;
-  /** Timestamp of its last record. */
-  readUpTo: number;
-  /** The batch takes no further record of the lane. */
-  isDrained: boolean;
-}
-
-/** Free room in a batch. */
-interface Room {
-  events: number;
-  bytes: number;
 }
 
 export class Pipeline {
@@ -91,6 +78,8 @@ export class Pipeline {
   private readonly inFlight = new Set<Batch>();
   private isStopped = false;
   private isPumpScheduled = false;
+  /** Ends the wait for lanes whose records are on their way; null where nothing waits for them. */
+  private waitForLanes: AbortController | null = null;
 
   constructor(
     private readonly deps: StreamDeps,
@@ -109,11 +98,11 @@ export class Pipeline {
     this.isStopped = true;
   }
 
-  /** Lanes that get records by the same fetch then begin in the same batch. */
+  /** Lanes that get records by the same fetch, or whose batch has ended, then begin in the same batch. */
   private schedulePump(): void {
     if (this.isPumpScheduled) return;
     this.isPumpScheduled = true;
-    queueMicrotask(() => this.pump());
+    process.nextTick(() => this.pump());
   }
 
   private pump(): void {
@@ -127,26 +116,65 @@ export class Pipeline {
 
   /** The lanes of the next batch, in the order in which it takes their records; none where it has to wait. */
   private candidates(): Lane[] {
-    const { partitionsAtOnce, largeBatchBytes } = this.deps;
+    const { partitionsAtOnce, areRoundsShared } = this.deps;
     const batches = [...this.inFlight];
     if (batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging')) return [];
     for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
-    const [first, ...others] = this.ready;
-    if (first === undefined) {
-      if (batches.length === 0) return [];
-      const ahead = [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
-      const bytes = ahead.reduce((sum, { bytesAhead }) => sum + bytesAhead, 0);
-      return bytes >= (largeBatchBytes ?? AHEAD_BYTES) ? ahead : [];
+    const together = [...this.ready].filter(({ isAlone }) => !isAlone);
+    const alone = batches.filter(({ isAlone }) => isAlone).length;
+    // Lanes in trouble leave a batch to the others, however long the store takes for them.
+    const mayBeAlone = alone < Math.max(1, partitionsAtOnce - 1);
+    const [first] = mayBeAlone ? this.ready : together;
+    if (first?.isAlone) return this.mayBegin(bytesOf([first]), LARGE_BATCH_BYTES) ? [first] : [];
+    if (areRoundsShared?.()) return this.allLanes(together, batches.length - alone);
+    if (together.length > 0) return this.mayBegin(bytesOf(together), LARGE_BATCH_BYTES) ? together : [];
+    const ahead = batches.length > 0 ? this.lanesAhead() : [];
+    return bytesAheadOf(ahead) >= this.least(AHEAD_BYTES) ? ahead : [];
+  }
+
+  /** The lanes of a batch where rounds are shared. @param inFlight batches of several lanes in flight */
+  private allLanes(ready: Lane[], inFlight: number): Lane[] {
+    if (inFlight >= SHARED_AT_ONCE) return [];
+    const ahead = inFlight > 0 ? this.lanesAhead() : [];
+    const bytes = bytesOf(ready) + bytesAheadOf(ahead);
+    if (ready.length > 0 ? !this.mayBegin(bytes, AHEAD_BYTES) : bytes < this.least(AHEAD_BYTES)) return [];
+    return ahead.length + ready.length > 0 && !this.isWaitingForLanes() ? [...ready, ...ahead] : [];
+  }
+
+  /** Whether a batch of ready lanes may begin beside the batches in flight. */
+  private mayBegin(bytes: number, least: number): boolean {
+    return bytes >= this.least(least) || [...this.inFlight].every(({ state }) => state === 'late');
+  }
+
+  private least(bytes: number): number {
+    return this.deps.largeBatchBytes ?? bytes;
+  }
+
+  private lanesAhead(): Lane[] {
+    return [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
+  }
+
+  /** Begins to wait for lanes whose records are on their way. After the wait, they count as absent. */
+  private isWaitingForLanes(): boolean {
+    const awaited = [...this.lanes()].filter(({ isAwaited }) => isAwaited);
+    if (awaited.length === 0) return false;
+    if (this.waitForLanes === null) {
+      const waiting = new AbortController();
+      this.waitForLanes = waiting;
+      void this.deps.clock.sleep(WAIT_FOR_LANES_MS, waiting.signal).then(() => {
+        if (waiting.signal.aborted) return;
+        this.waitForLanes = null;
+        for (const lane of awaited) lane.stopAwaiting();
+        this.schedulePump();
+      });
     }
-    const lanes = first.isAlone ? [first] : [first, ...others.filter(({ isAlone }) => !isAlone)];
-    const bytes = lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
-    const mayBegin =
-      bytes >= (largeBatchBytes ?? LARGE_BATCH_BYTES) || batches.every(({ state }) => state === 'late');
-    return mayBegin ? lanes : [];
+    return true;
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {
-    const batch: Batch = { state: 'judging' };
+    const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), state: 'judging' };
+    this.waitForLanes?.abort();
+    this.waitForLanes = null;
     const ended = new AbortController();
     this.inFlight.add(batch);
     void this.deps.clock.sleep(LONGEST_TURN_MS, ended.signal).then(() => {
@@ -154,64 +182,13 @@ export class Pipeline {
       this.schedulePump();
     });
     try {
-      await this.decide(batch, await this.gather(lanes));
+      const { areRoundsShared, batchEvents } = this.deps;
+      await this.decide(batch, await gather(lanes, areRoundsShared?.() ?? false, batchEvents));
     } finally {
       this.inFlight.delete(batch);
       ended.abort();
       this.schedulePump();
     }
-  }
-
-  /**
-   * Takes records of the lanes until the batch is full. Where rounds are shared, it takes runs of records,
-   * each of the lane that is furthest behind in time. Otherwise it takes all of one lane after the other.
-   */
-  private async gather(lanes: readonly Lane[]): Promise<GatheredPart[]> {
-    const room: Room = { events: this.deps.batchEvents, bytes: MAX_BATCH_BYTES };
-    const runs = this.deps.areRoundsShared?.() ? lanes.length * RUNS_OF_A_LANE : 1;
-    const most: Room = { events: Math.ceil(room.events / runs), bytes: Math.ceil(room.bytes / runs) };
-    const gathered: GatheredPart[] = [];
-    // Each record keeps its whole decompressed chunk in memory.
-    let decompressed = 0;
-    for (const lane of lanes) {
-      if (room.events <= 0 || room.bytes <= 0 || decompressed >= MAX_BATCH_BYTES) break;
-      // Another batch may have taken its records meanwhile.
-      if (!lane.isReady && lane.bytesAhead === 0) continue;
-      this.ready.delete(lane);
-      const part = lane.begin();
-      const each: GatheredPart = { lane, part, envelopes: [], failure: null, readUpTo: 0, isDrained: false };
-      if (await this.takeRun(each, most, room)) gathered.push(each);
-      decompressed += lane.queue.decompressedBytes;
-    }
-    while (room.events > 0 && room.bytes > 0) {
-      const [next] = gathered.filter(({ isDrained }) => !isDrained).sort(furthestBehindFirst);
-      if (next === undefined) break;
-      await this.takeRun(next, most, room);
-    }
-    return gathered;
-  }
-
-  /** Takes one run of records. @returns whether the lane takes part in the batch */
-  private async takeRun(gathered: GatheredPart, most: Room, room: Room): Promise<boolean> {
-    const { lane, part, envelopes } = gathered;
-    const events = Math.min(most.events, room.events);
-    const bytes = Math.min(most.bytes, room.bytes);
-    try {
-      const read = await lane.read(part, events, bytes);
-      if (read === null) return false;
-      envelopes.push(...read.envelopes);
-      room.events -= read.envelopes.length;
-      room.bytes -= read.bytes;
-      gathered.failure = read.failure;
-      gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);
-      gathered.isDrained = read.failure !== null || (read.envelopes.length < events && read.bytes < bytes);
-    } catch (error) {
-      // The records before these are decided; the next part of the lane meets the error again.
-      gathered.isDrained = true;
-      if (envelopes.length === 0) part.end({ answers: [], undecided: asError(error) });
-      return envelopes.length > 0;
-    }
-    return true;
   }
 
   private async decide(batch: Batch, gathered: readonly GatheredPart[]): Promise<void> {
@@ -267,7 +244,10 @@ export class Pipeline {
   }
 }
 
-/** By time. Of lanes at the same time, the one with fewer records is first. */
-function furthestBehindFirst(a: GatheredPart, b: GatheredPart): number {
-  return a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length;
+function bytesOf(lanes: readonly Lane[]): number {
+  return lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
+}
+
+function bytesAheadOf(lanes: readonly Lane[]): number {
+  return lanes.reduce((sum, { bytesAhead }) => sum + bytesAhead, 0);
 }

@@ -10,6 +10,8 @@ export interface ReadRecords extends DecodedRecords {
   readonly bytes: number;
 }
 
+export const NO_RECORDS: ReadRecords = { envelopes: [], failure: null, bytes: 0 };
+
 export class RecordQueue extends ChunkQueue {
   /** Records at the head whose schemas had to be requested from the registry, decoded. */
   private decoded: ReadRecords | null = null;
@@ -30,6 +32,7 @@ export class RecordQueue extends ChunkQueue {
     maxRecords: number,
     maxBytes: number,
     behind: number,
+    mayOpen = true,
   ): Promise<ReadRecords | { readonly asking: Promise<ReadRecords> }> {
     const { decoded } = this;
     if (decoded !== null && behind === 0) {
@@ -40,7 +43,7 @@ export class RecordQueue extends ChunkQueue {
         ? decoded
         : { ...decoded, envelopes: decoded.envelopes.slice(0, maxRecords), failure: null };
     }
-    const records = await this.peek(maxRecords, maxBytes, behind);
+    const records = await this.peek(maxRecords, maxBytes, behind, mayOpen);
     const bytes = records.reduce((sum, { size }) => sum + RECORD_OVERHEAD_BYTES + size, 0);
     let isAsking = false;
     const decoding = decodeRecords(records, this.wireFormat, (asked) => {

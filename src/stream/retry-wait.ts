@@ -58,6 +58,22 @@ export class RetryWait {
     await clock.sleep(waitMs, stopSignal);
   }
 
+  /**
+   * Does the work again until it succeeds, with a wait after each failure.
+   *
+   * @throws the work's error where the signal stops the retries
+   */
+  async retry(work: () => Promise<void>, cause: UndecidedCause, stopSignal: AbortSignal): Promise<void> {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (stopSignal.aborted) throw error;
+        await this.afterFailure(error, cause, stopSignal);
+      }
+    }
+  }
+
   /** A batch was decided, so the next failure waits 1 s again. */
   onDecided(): void {
     if (this.failing === null) return;

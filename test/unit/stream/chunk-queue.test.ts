@@ -243,11 +243,11 @@ describe('the share of a queue', () => {
     queue.push(chunk([record(0, bytes)], 1));
     return queue;
   };
-  const stateOf = (queue: ChunkQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'half');
+  const stateOf = (queue: ChunkQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'enough');
 
-  it('is 8 MiB where no other queue holds records, so that half of it outlasts a fetch', () => {
-    const states = [3.9, 4.1, 7.9, 8.1].map((mib) => stateOf(holding(mib * MIB, new QueueShares())));
-    expect(states).toEqual(['low', 'half', 'half', 'full']);
+  it('is 8 MiB where no other queue holds records, so that three quarters of it outlast a fetch', () => {
+    const states = [5.9, 6.1, 7.9, 8.1].map((mib) => stateOf(holding(mib * MIB, new QueueShares())));
+    expect(states).toEqual(['low', 'enough', 'enough', 'full']);
   });
 
   it.each([
@@ -258,19 +258,19 @@ describe('the share of a queue', () => {
   ])('is, among %i queues with records, %i MiB', (count, mib) => {
     const shares = new QueueShares();
     for (let other = 1; other < count; other++) holding(1, shares);
-    expect(stateOf(holding((mib - 0.1) * MIB, shares))).toBe('half');
+    expect(stateOf(holding((mib - 0.1) * MIB, shares))).toBe('enough');
     expect(stateOf(holding((mib + 0.1) * MIB, shares))).toBe('full');
   });
 
   it('grows again once the records of other queues are decided or dropped', async () => {
     const shares = new QueueShares();
-    const [one, decided, givenUp] = [holding(5 * MIB, shares), holding(1, shares), holding(1, shares)];
+    const [one, decided, givenUp] = [holding(7 * MIB, shares), holding(1, shares), holding(1, shares)];
     new ChunkQueue(shares).clear();
     expect(stateOf(one)).toBe('full');
     decided.remove((await decided.peek(EVERYTHING, EVERYTHING)).length);
     expect(stateOf(one)).toBe('full');
     givenUp.clear();
-    expect(stateOf(one)).toBe('half');
+    expect(stateOf(one)).toBe('enough');
   });
 });
 

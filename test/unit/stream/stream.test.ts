@@ -705,7 +705,7 @@ describe('memory', () => {
     expect([...source.paused]).toEqual(['t/0']);
   });
 
-  it('a partition that alone holds records is paused above 8 MiB, and resumed below half of that', async () => {
+  it('a partition that alone holds records is paused above 8 MiB, and resumed below three quarters of it', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     const paused: boolean[] = [];
@@ -721,7 +721,7 @@ describe('memory', () => {
       return decideAll(from, envelopes);
     };
     await clock.pass(2 * SECOND);
-    expect(whileDecided).toEqual([true, true, true, true, false]);
+    expect(whileDecided).toEqual([true, true, true, false, false]);
     expect([...source.paused]).toEqual([]);
     expect(source.commits.at(-1)).toBe('t/0 5');
   });
@@ -991,12 +991,91 @@ describe('a batch of several partitions', () => {
   it('takes most of a partition that is behind in time, where they share rounds', async () => {
     const [first] = await threeFull(true, [1080, 1000, 1080]);
     // Up to the time of the others, it is the next one each time.
-    expect(new Map(first).get(1)).toBe(90);
+    expect(new Map(first).get(1)).toBe(93);
   });
 
   it('takes all of one partition before the next, where they share no rounds', async () => {
     const [first, second] = await threeFull(false, [1000, 1000, 1000]);
     expect([first, second]).toEqual([[[0, 100]], [[1, 20]]]);
+  });
+
+  describe('where they share rounds and the records of one are on their way', () => {
+    const FAR = 5_000;
+
+    /** Partition 0 has records, and partition 1 has this many at the brokers. */
+    async function oneIsBehind(atBrokers: number) {
+      const setting = setUp({ areRoundsShared: () => true });
+      const { assign, deliver, end } = setting;
+      await assign(0, 1);
+      end(1, atBrokers);
+      deliver(0, [0]);
+      return setting;
+    }
+
+    it('waits for them, and has the records of both', async () => {
+      const { clock, decided, deliver } = await oneIsBehind(FAR);
+      await clock.pass(99);
+      expect(decided).toEqual([]);
+      deliver(1, [0]);
+      await clock.pass(0);
+      expect(decided).toEqual(['t/0 0', 't/1 0']);
+    });
+
+    it('waits 100 ms at most, and then no more until that partition has records', async () => {
+      const { clock, decided, deliver } = await oneIsBehind(FAR);
+      await clock.pass(100);
+      expect(decided).toEqual(['t/0 0']);
+      deliver(0, [1]);
+      await clock.pass(0);
+      expect(decided).toEqual(['t/0 0', 't/0 1']);
+      deliver(1, [0]);
+      await clock.pass(0);
+      deliver(0, [2]);
+      await clock.pass(0);
+      expect(decided).toEqual(['t/0 0', 't/0 1', 't/1 0']);
+      await clock.pass(100);
+      expect(decided.at(-1)).toBe('t/0 2');
+    });
+
+    it('does not wait for few records, such as those of an open transaction', async () => {
+      const { clock, decided } = await oneIsBehind(999);
+      await clock.pass(0);
+      expect(decided).toEqual(['t/0 0']);
+    });
+
+    it('does not wait for an undecided partition', async () => {
+      const { clock, decided, assign, deliver, end } = setUp({
+        areRoundsShared: () => true,
+        decide: (from, envelopes) =>
+          from.partition === 1 ? storeIsDown(from, envelopes) : decideAll(from, envelopes),
+      });
+      await assign(0, 1);
+      deliver(1, [0]);
+      await clock.pass(0);
+      end(1, FAR);
+      deliver(0, [0]);
+      await clock.pass(0);
+      expect(decided).toEqual(['t/0 0']);
+    });
+  });
+
+  it('is left to the others, however many partitions in trouble wait for the store [U3]', async () => {
+    const tries = new Map<number, number>();
+    const { clock, decided, assign, deliver } = setUp({
+      decide: (from, envelopes) => {
+        const tried = tries.get(from.partition) ?? 0;
+        tries.set(from.partition, tried + 1);
+        if (from.partition === 3) return decideAll(from, envelopes);
+        return tried === 0 ? storeIsDown(from, envelopes) : new Promise(() => undefined);
+      },
+    });
+    await assign(0, 1, 2, 3);
+    for (const inTrouble of [0, 1, 2]) deliver(inTrouble, [0]);
+    await clock.pass(2 * SECOND);
+    expect([...tries.values()]).toEqual([2, 2, 1]);
+    deliver(3, [0]);
+    await clock.pass(0);
+    expect(decided).toEqual(['t/3 0']);
   });
 
   it('goes on without the partition that made it fail, which is decided alone [U3]', async () => {
