@@ -90,7 +90,13 @@ export function portIsTaken(setting: string, problem: string): string {
  * Errors whose message is complete. Classes of kafka/client are matched by name: importing them would load
  * the Kafka client.
  */
-const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'KafkaRefusal', 'MigrationProblem']);
+const PLAIN: ReadonlySet<string> = new Set([
+  'Unable',
+  'KafkaProblem',
+  'KafkaRefusal',
+  'MigrationProblem',
+  'MoveRefused',
+]);
 
 function plainTrouble(chain: readonly Cause[]): string | undefined {
   return chain.find(({ name }) => PLAIN.has(name))?.message;

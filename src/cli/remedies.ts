@@ -67,6 +67,11 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
     'Run: alter database ... allow_connections true. Or correct DATABASE_URL.',
   ],
   [
+    '55000',
+    /operator '.*(cell|moved)/,
+    'Leave the operator to the cell that has it, or finish its move: see docs/operations/cells.md.',
+  ],
+  [
     '55P03',
     null,
     'Another session holds the lock. Find it in pg_stat_activity, and try again once it has ended.',

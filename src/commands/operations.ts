@@ -154,6 +154,35 @@ export const OPERATIONS: readonly Command[] = [
     run: async ({ options }) => (await import('./maintenance.js')).erase(options),
   },
   {
+    name: 'move-operator',
+    summary: 'move an operator to another cell',
+    purpose:
+      'Moves all stored data of an operator from the database of DATABASE_URL to that of another cell; without --confirm it only prints the plan. Both addresses need the role that migrates. A move that was interrupted continues where it was.',
+    example: 'promo-intake move-operator --operator acme --to cell-b.url --confirm',
+    options: {
+      operator: { value: 'ID', required: true, help: 'the operator' },
+      to: {
+        value: 'FILE',
+        required: true,
+        help: 'a file with the address of the receiving database, with its password',
+      },
+      confirm: { help: 'move the operator, or continue its move' },
+      cancel: { help: 'give the move up while its rows are copied, and delete the copy' },
+      offsets: {
+        value: 'FILE',
+        help: 'write the offsets at which the receiving cell continues, for kafka-consumer-groups.sh --from-file',
+      },
+      by: BY,
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'moved, cancelled, or the plan is printed',
+      1: 'not moved, or not whole: correct the named cause, and run it again',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./move-operator.js')).move(options),
+  },
+  {
     name: 'reference export',
     summary: 'print the reference data in force, or an earlier version',
     purpose: 'Prints a version as JSON, in the form that reference apply reads.',

@@ -222,7 +222,7 @@ async function decideUnderLocks(
     // A small batch has locked these rounds with the others.
     locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
-  const tags = await keys.tagsAt(session, nowMicros);
+  const tags = await keys.tagsAt(session, nowMicros, inForce.version);
   stepEnded('lock');
 
   const { decisions, changedRounds } = decide(batch.items, {

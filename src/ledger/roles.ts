@@ -18,7 +18,7 @@ const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, 
 /** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
-  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 
@@ -93,6 +93,13 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo_store.decided_offsets(text[], int[], bigint[], int, text)',
   'promo_store.find_damages(date)',
   'promo_store.sample_little(text)',
+  'promo.number_cell(text, int, int, bigint)',
+  'promo_store.refuse_moved_operators()',
+  'promo_store.refuse_during_move()',
+  'promo_store.refuse_attribution_during_move()',
+  'promo_store.drop_foreign_keys()',
+  'promo_store.create_month(text, date)',
+  'promo_store.refuse_check_during_move()',
 ];
 
 export interface Grantee {

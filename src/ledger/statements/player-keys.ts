@@ -18,12 +18,24 @@ export class PlayerKeys {
    */
   private readIn: number | undefined;
 
-  /** The tags for a batch that is decided at this time. @param nowMicros microseconds since 1970 */
-  async tagsAt(session: Session, nowMicros: bigint): Promise<PlayerTags> {
+  /**
+   * The version of the reference data under which the keys were read. An operator that arrives from another
+   * store brings keys, and new reference data follows.
+   */
+  private readUnder: number | undefined;
+
+  /**
+   * The tags for a batch that is decided at this time.
+   *
+   * @param nowMicros microseconds since 1970
+   * @param version of the reference data in force
+   */
+  async tagsAt(session: Session, nowMicros: bigint, version: number): Promise<PlayerTags> {
     const month = monthOf(nowMicros);
-    if (this.readIn !== month) {
+    if (this.readIn !== month || this.readUnder !== version) {
       this.keys = await readKeys(session);
       this.readIn = month;
+      this.readUnder = version;
     }
     return new PlayerTags(this.keys, month);
   }

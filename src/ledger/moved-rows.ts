@@ -1,0 +1,251 @@
+/**
+ * The tables that hold rows of one operator, and how a row reads in the store that receives it. Names keep
+ * their meaning between stores and numbers do not, so each number is replaced by that of the other store.
+ */
+
+/** Numbers of the leaving store, each with the number that the receiving store uses instead. */
+export interface NumberMaps {
+  readonly feeds: readonly NumberPair[];
+  readonly connections: readonly NumberPair[];
+  readonly brands: readonly NumberPair[];
+  readonly partitions: readonly NumberPair[];
+  /** Numbers of months in tags: see `domain/event/player-tag.ts`. */
+  readonly months: readonly NumberPair[];
+}
+
+export type NumberPair = readonly [from: number, to: number];
+
+/** A part of a table that is copied in one transaction, or in ranges of its key. */
+export interface CopyStep {
+  /** Identifies the step in `promo_store.move_steps`. */
+  readonly name: string;
+  readonly table: string;
+  /** Columns in the receiving store. */
+  readonly columns: readonly string[];
+  /** Selects these columns in the leaving store, with the numbers of the receiving one. */
+  readonly source: string;
+  /** Selects the same rows in the receiving store. */
+  readonly target: string;
+  /** The column whose ranges are copied one by one; absent where the step is small enough to be repeated. */
+  readonly key?: { readonly column: string; readonly feedNo: number };
+}
+
+export interface MonthTable {
+  readonly parent: string;
+  /** First day of the month, as 2026-11-01. */
+  readonly month: string;
+}
+
+/** All steps of a move, in the order in which they run. */
+export function copySteps(maps: NumberMaps, months: readonly MonthTable[]): CopyStep[] {
+  const translate = translations(maps);
+  const from = maps.feeds.map(([no]) => no);
+  const to = maps.feeds.map(([, no]) => no);
+  const ofFeeds = (steps: (pair: NumberPair) => CopyStep): CopyStep[] => maps.feeds.map(steps);
+  const ofMonths = (parent: string, steps: (range: string, month: string) => CopyStep): CopyStep[] =>
+    months
+      .filter((table) => table.parent === parent)
+      .map(({ month }) => steps(`>= '${month}' and %time < date '${month}' + interval '1 month'`, month));
+  return [
+    ...ofFeeds(([feed, newFeed]) => keyed('rounds', 'round_key', ROUNDS, translate, feed, newFeed)),
+    ...ofFeeds(([feed, newFeed]) =>
+      keyed('attributions', 'round_key', ATTRIBUTIONS, translate, feed, newFeed),
+    ),
+    ...ofFeeds(([feed, newFeed]) => keyed('event_keys', 'event_key', EVENT_KEYS, translate, feed, newFeed)),
+    ...ofMonths('history', (range, month) =>
+      whole(`history ${month}`, 'history', HISTORY, translate, [
+        `feed_no in (${from.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
+        `feed_no in (${to.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
+      ]),
+    ),
+    ...ofMonths('resends', (range, month) =>
+      whole(`resends ${month}`, 'resends', RESENDS, translate, [
+        `feed_no in (${from.join()}) and received_at ${range.replace('%time', 'received_at')}`,
+        `feed_no in (${to.join()}) and received_at ${range.replace('%time', 'received_at')}`,
+      ]),
+    ),
+    ...ofMonths('unstored', (range, month) =>
+      whole(`unstored ${month}`, 'unstored', UNSTORED, translate, [
+        `${isIn('partition_no', maps.partitions.map(first))} and received_at ${range.replace('%time', 'received_at')}`,
+        `${isIn('partition_no', maps.partitions.map(second))} and received_at ${range.replace('%time', 'received_at')}`,
+      ]),
+    ),
+    whole('panics', 'panics', PANICS, translate, [panicsOf(from), panicsOf(to)]),
+  ];
+}
+
+const first = ([no]: NumberPair) => no;
+const second = ([, no]: NumberPair) => no;
+
+const isIn = (column: string, numbers: readonly number[]) =>
+  numbers.length === 0 ? 'false' : `${column} in (${numbers.join()})`;
+
+/** Panics have no feed. Their verdicts do, and both rows have the time of one transaction. */
+export function panicsOf(feeds: readonly number[]): string {
+  return `exists (select from promo_store.history h where h.verdict_id = panics.verdict_id
+    and h.decided_at between panics.decided_at - interval '1 hour' and panics.decided_at + interval '1 hour' and h.feed_no in (${feeds.join()}))`;
+}
+
+/** Columns with the expression that reads each; a column without one is copied as it is. */
+type Columns = Readonly<Record<string, null | keyof Translations>>;
+
+interface Translations {
+  readonly feed: string;
+  readonly connection: string;
+  readonly brand: string;
+  readonly partition: string;
+  readonly content: string;
+  readonly tag: string;
+  readonly none: string;
+}
+
+const ROUNDS: Columns = {
+  round_no: null,
+  opened_at: null,
+  refunded_at: null,
+  player_hash: 'none',
+  feed_no: 'feed',
+  brand_no: 'brand',
+  currency_no: null,
+  settled: null,
+  second_settled: null,
+  player_mismatch: null,
+  brand_mismatch: null,
+  round_key: null,
+  round_id: null,
+  refunded_by: null,
+  bet_minor: null,
+  win_minor: null,
+  settled_minor: null,
+  below_min_bet_minor: null,
+  other_sums: null,
+  player_tag: 'tag',
+};
+const EVENT_KEYS: Columns = {
+  verdict_id: null,
+  content_hash: 'content',
+  source_offset: null,
+  feed_no: 'feed',
+  partition_no: 'partition',
+  outcome: null,
+  event_key: null,
+};
+const HISTORY: Columns = {
+  verdict_id: null,
+  decided_at: null,
+  occurred_at: null,
+  amount_minor: null,
+  round_no: null,
+  source_offset: null,
+  feed_no: 'feed',
+  connection_no: 'connection',
+  partition_no: 'partition',
+  brand_no: 'brand',
+  reference_version: null,
+  outcome: null,
+  kind: null,
+  currency_no: null,
+  counted: null,
+  event_id: null,
+  player_ref: null,
+  game_id: null,
+  unmapped_brand: null,
+};
+const RESENDS: Columns = {
+  received_at: null,
+  source_offset: null,
+  feed_no: 'feed',
+  connection_no: 'connection',
+  partition_no: 'partition',
+  first_outcome: null,
+  content_differs: null,
+  event_id: null,
+};
+const UNSTORED: Columns = {
+  received_at: null,
+  source_offset: null,
+  value_hash: null,
+  partition_no: 'partition',
+  connection_no: 'connection',
+  dead_letter: null,
+};
+const ATTRIBUTIONS: Columns = {
+  attributed_at: null,
+  feed_no: 'feed',
+  brand_no: 'brand',
+  round_key: null,
+  round_id: null,
+  player_ref: null,
+  attributed_by: null,
+};
+const PANICS: Columns = { verdict_id: null, decided_at: null, error: null, payload: null };
+
+function keyed(
+  table: string,
+  key: string,
+  columns: Columns,
+  translate: Translations,
+  feed: number,
+  newFeed: number,
+): CopyStep {
+  const step = whole(`${table} ${newFeed}`, table, columns, translate, [
+    `feed_no = ${feed}`,
+    `feed_no = ${newFeed}`,
+  ]);
+  return { ...step, key: { column: key, feedNo: feed } };
+}
+
+function whole(
+  name: string,
+  table: string,
+  columns: Columns,
+  translate: Translations,
+  [where, targetWhere]: readonly [string, string],
+): CopyStep {
+  const names = Object.keys(columns);
+  const read = Object.entries(columns).map(([column, translation]) =>
+    translation === null ? column : `${translate[translation]} as ${column}`,
+  );
+  return {
+    name,
+    table,
+    columns: names,
+    source: `select ${read.join(', ')} from promo_store.${table} where ${where}`,
+    target: `select ${names.join(', ')} from promo_store.${table} where ${targetWhere}`,
+  };
+}
+
+/** Expressions that read a column in the leaving store. */
+function translations(maps: NumberMaps): Translations {
+  // The bits of `domain/event/stored-content.ts`: a sign, 9 bits of month, 30 bits of hash, 24 bits of tag.
+  const contentMonth = place(maps.months, '((content_hash >> 54) & 511)::int');
+  return {
+    feed: lookUp(maps.feeds, 'feed_no', 'feed'),
+    connection: lookUp(maps.connections, 'connection_no', 'connection'),
+    brand: lookUp(maps.brands, 'brand_no', 'brand'),
+    partition: lookUp(maps.partitions, 'partition_no', 'partition'),
+    // A hash from before tags has no key that retention could drop: it is forgotten. A tag whose key was
+    // dropped is removed, as an erasure does: the other store may have a key of its own for that month.
+    content: `case when content_hash >= 0 or content_hash = ${FORGOTTEN} then ${FORGOTTEN}
+      when ${contentMonth} is null then content_hash & ~16777215::bigint
+      else (content_hash & ~(511::bigint << 54)) | (${contentMonth}::bigint << 54) end`,
+    tag: `(${place(maps.months, '(player_tag >> 44)::int')}::bigint << 44) | (player_tag & ((1::bigint << 44) - 1))`,
+    none: 'null::bigint',
+  };
+}
+
+const FORGOTTEN = "'-9223372036854775808'::bigint";
+
+/** An expression that replaces a number; null for a number without a pair. */
+function place(pairs: readonly NumberPair[], expression: string): string {
+  const places: number[] = [];
+  for (const [from, to] of pairs) places[from] = to;
+  const list = Array.from(places, (to) => to ?? 'null').join();
+  // Numbers may begin with 0, and arrays of Postgres begin with 1.
+  return `('{${list}}'::int[])[${expression} + 1]`;
+}
+
+/** An expression that replaces a number. A number without a pair ends the statement with an error. */
+function lookUp(pairs: readonly NumberPair[], column: string, noun: string): string {
+  return `case when ${column} is null then null else coalesce(${place(pairs, column)}, ('no number for the ${noun} ' || ${column})::int) end`;
+}

@@ -1,0 +1,210 @@
+/** The move of an operator between two stores: its events keep their verdicts, and count once. */
+
+import type { ReferenceDocument } from '../../src/domain/reference';
+import { cancelMove, type MoveRequest, moveOperator, planMove } from '../../src/ledger/move-operator';
+import { copySteps } from '../../src/ledger/moved-rows';
+import {
+  aBet,
+  aDeposit,
+  aRefund,
+  aSettled,
+  aWin,
+  freshStore,
+  REFERENCE,
+  type TestStore,
+} from '../support/ledger';
+
+let a: TestStore;
+let b: TestStore;
+beforeEach(async () => {
+  [a, b] = await Promise.all([
+    freshStore({ own: true }),
+    freshStore({ own: true, reference: only('bravo') }),
+  ]);
+  // A clone of one template has the keys of another. Stores of their own do not.
+  await b.rows('update promo_store.player_keys set key = promo_store.new_player_key()');
+  const first = await a.value(`select promo.number_cell('a', 0, 4)`);
+  await b.rows(`select promo.number_cell('b', 1, 4, $1)`, [first]);
+});
+afterEach(() => Promise.all([a.close(), b.close()]));
+
+function only(...ids: string[]): ReferenceDocument {
+  return { operators: REFERENCE.operators.filter(({ id }) => ids.includes(id)) };
+}
+const NO_JSON = Buffer.from('{');
+const request = (): MoveRequest => ({ operator: 'acme', from: a.url, to: b.url, requestedBy: 'test' });
+
+const round = { round_id: 'r-1' };
+const bet = aBet({ event_id: 'e-1', ...round });
+const settled = aSettled({ event_id: 'e-2', ...round });
+const lost = aBet({ event_id: 'e-3', round_id: 'r-2' });
+const refund = aRefund({ event_id: 'e-4', round_id: 'r-2' });
+const deposit = aDeposit({ event_id: 'e-5' });
+const apart = aBet({ event_id: 'e-1', round_id: 'r-9' });
+
+async function decideInA(): Promise<void> {
+  const acme = a.partition('acme');
+  await acme.read(bet, settled, lost, refund, deposit, bet, NO_JSON);
+  await a.partition('acme.apart').read(apart);
+  await a.partition('bravo').read(aBet({ event_id: 'e-1' }));
+  await a.rows(`select promo.attribute_round('acme', 'r-1', 'normal-player')`);
+}
+
+async function leaveA(): Promise<void> {
+  await a.apply(only('bravo'));
+}
+async function arriveInB(): Promise<void> {
+  await b.apply(only('bravo', 'acme'));
+}
+
+const VIEWS = ['verdicts', 'ledger', 'rounds', 'deliveries', 'anomalies', 'attributions'];
+/** What readers see of an operator, without the version of the reference data. */
+async function shown(store: TestStore, operator: string): Promise<Record<string, unknown>> {
+  const all: Record<string, unknown> = {};
+  for (const view of VIEWS)
+    all[view] = await store.rows(
+      `select to_jsonb(v) - 'reference_version' from promo.${view} v where operator_id = $1 order by 1`,
+      [operator],
+    );
+  return all;
+}
+
+test('a moved operator looks as before, and is gone from its old cell [K1]', async () => {
+  await decideInA();
+  const before = await shown(a, 'acme');
+  await leaveA();
+  const { rows } = await moveOperator(request());
+  expect(Object.fromEntries(rows)).toEqual({
+    rounds: 3,
+    attributions: 1,
+    event_keys: 6,
+    history: 6,
+    resends: 1,
+    unstored: 1,
+    panics: 0,
+  });
+  await arriveInB();
+
+  expect(await shown(b, 'acme')).toEqual(before);
+  expect(await shown(a, 'acme')).toEqual(Object.fromEntries(VIEWS.map((view) => [view, []])));
+  expect(await a.value('select count(*) from promo.verdicts')).toBe('1');
+  expect(await a.rows('select topic from promo.partitions')).toEqual([['bravo']]);
+  expect(await b.balance('acme')).toEqual({
+    records_read: 7,
+    accepted: 5,
+    duplicate_deliveries: 1,
+    events_without_key: 1,
+  });
+});
+
+test('an event decided in the old cell is a duplicate in the new one, and a record read again gets its old answer [K1] [K3]', async () => {
+  await decideInA();
+  await leaveA();
+  await moveOperator(request());
+  await arriveInB();
+
+  const acme = b.partition('acme');
+  expect(await acme.readAt(0, bet, settled, lost, refund, deposit, bet, NO_JSON)).toEqual([
+    'accepted, again',
+    'accepted, again',
+    'accepted, again',
+    'accepted, again',
+    'accepted, again',
+    'duplicate of accepted, again',
+    'without key, again',
+  ]);
+  expect(await acme.readAt(7, bet, aBet({ event_id: 'e-6', round_id: 'r-2' }))).toEqual([
+    'duplicate of accepted',
+    'skipped/round_refunded',
+  ]);
+});
+
+test('the new cell compares players by the keys of the old one [K6]', async () => {
+  await decideInA();
+  await leaveA();
+  await moveOperator(request());
+  await arriveInB();
+
+  const other = { player_ref: 'somebody-else' };
+  expect(
+    await b.partition('acme').readAt(7, bet, { ...bet, ...other }, aWin({ event_id: 'e-7', ...round })),
+  ).toEqual(['duplicate of accepted', 'duplicate of accepted, differs', 'accepted']);
+  expect(await b.value(`select count(*) from promo.anomalies where anomaly = 'player_mismatch'`)).toBe('0');
+  await b.partition('acme').readAt(10, aWin({ event_id: 'e-8', ...round, ...other }));
+  expect(await b.value(`select count(*) from promo.anomalies where anomaly = 'player_mismatch'`)).toBe('1');
+});
+
+test('the old cell refuses the operator for good, also by a rollback [C6]', async () => {
+  await decideInA();
+  await leaveA();
+  await moveOperator(request());
+  await expect(a.apply(REFERENCE)).rejects.toThrow(`the operator 'acme' has moved to cell b`);
+  expect((await planMove(request())).state).toBe('done');
+});
+
+test('an operator that may still be decided cannot leave', async () => {
+  await decideInA();
+  await expect(moveOperator(request())).rejects.toThrow(/names acme, so events of it may be decided/);
+});
+
+test('an operator comes back by the same command', async () => {
+  await decideInA();
+  const before = await shown(a, 'acme');
+  await leaveA();
+  await moveOperator(request());
+  await arriveInB();
+  await b.partition('acme').readAt(7, bet);
+  await b.apply(only('bravo'));
+  await moveOperator({ ...request(), from: b.url, to: a.url });
+  await a.apply(REFERENCE);
+
+  const after = await shown(a, 'acme');
+  expect({ ...after, deliveries: null }).toEqual({ ...before, deliveries: null });
+  // A worker starts again for new offsets, and so reads the new numbers of partitions.
+  expect(
+    await a
+      .writer()
+      .partition('acme')
+      .readAt(8, bet, { ...bet, player_ref: 'x' }),
+  ).toEqual(['duplicate of accepted', 'duplicate of accepted, differs']);
+});
+
+test('a cancelled move leaves the operator as it was', async () => {
+  await decideInA();
+  const before = await shown(a, 'acme');
+  await leaveA();
+  // The copy is not what it should be: the comparison notices it.
+  await b.rows(
+    `create function lose() returns trigger language plpgsql as 'begin if new.event_id = ''e-3'' then return null; end if; return new; end'`,
+  );
+  await b.rows(
+    'create trigger lose before insert on promo_store.history for each row execute function lose()',
+  );
+  await expect(moveOperator(request())).rejects.toThrow(/the copy of history .* differs: 6 rows/);
+  await expect(a.rows('select * from promo.check_invariants()')).rejects.toThrow(/is being moved/);
+  await cancelMove(request());
+  await b.rows('drop trigger lose on promo_store.history');
+
+  await a.apply(REFERENCE);
+  expect(await shown(a, 'acme')).toEqual(before);
+  expect(await b.value('select count(*) from promo_store.event_keys')).toBe('0');
+  await leaveA();
+  await moveOperator(request());
+  expect(await shown(b, 'acme')).toEqual(before);
+});
+
+test('every table that names feeds is moved', async () => {
+  const named = await a.rows(
+    `select distinct c.relname from pg_attribute t join pg_class c on c.oid = t.attrelid
+    where c.relnamespace = 'promo_store'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      and t.attname in ('feed_no', 'partition_no') and not t.attisdropped order by 1`,
+  );
+  const moved = copySteps({ feeds: [[1, 2]], connections: [], brands: [], partitions: [], months: [] }, [
+    { parent: 'history', month: '2026-11-01' },
+    { parent: 'resends', month: '2026-11-01' },
+    { parent: 'unstored', month: '2026-11-01' },
+  ]).map(({ table }) => table);
+  // The switch moves these.
+  const switched = ['feeds', 'partitions', 'dropped_rows'];
+  expect(named.flat()).toEqual([...moved.filter((table) => table !== 'panics'), ...switched].sort());
+});
