@@ -7,7 +7,7 @@ import { messageOf } from '../lib/errors';
  */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
-  /** SQLSTATE, or undefined where the store did not answer. */
+  /** SQLSTATE. Undefined where the store did not answer. */
   readonly sqlState: string | undefined;
   readonly constraint: string | undefined;
 
@@ -17,17 +17,17 @@ export class StoreError extends Error {
     cause: unknown,
   ) {
     super(`${statement}: ${messageOf(cause)}`, { cause });
-    this.sqlState = textProperty(cause, 'code', SQL_STATE_LENGTH);
+    const code = textProperty(cause, 'code');
+    this.sqlState = code !== undefined && SQL_STATE.test(code) ? code : undefined;
     this.constraint = textProperty(cause, 'constraint');
   }
 }
 
-const SQL_STATE_LENGTH = 5;
+/** It has a digit. Codes of the operating system have none: EPIPE is a lost connection. */
+const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 
-function textProperty(value: unknown, name: string, length?: number): string | undefined {
+function textProperty(value: unknown, name: string): string | undefined {
   if (typeof value !== 'object' || value === null || !(name in value)) return undefined;
   const property: unknown = Reflect.get(value, name);
-  return typeof property === 'string' && (length === undefined || property.length === length)
-    ? property
-    : undefined;
+  return typeof property === 'string' ? property : undefined;
 }
