@@ -12,7 +12,7 @@ export const LAYERS = [
   { name: 'chart', minutes: 0.7 },
   { name: 'ledger', minutes: 4.2 },
   { name: 'mutants', minutes: 2.6 },
-  { name: 'model', minutes: 0.4 },
+  { name: 'model', minutes: 1 },
   { name: 'stream', minutes: 8 },
   { name: 'webhook', minutes: 1.5 },
   { name: 'faults', minutes: 4.4 },
