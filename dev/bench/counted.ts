@@ -45,12 +45,19 @@ export function countRounds(runs: readonly JudgedRun[]): CountedRounds {
     notes.push(`Round ${round} does not count: the host took ${figure(takenByHost, 1)} % during ${name}.`);
     return false;
   });
-  while (counted.length > 1 && differ(counted)) {
+  while (counted.length > LEAST_ROUNDS && differ(counted)) {
     const { round, name, rate, ratio } = furthestOf(counted);
     counted = counted.filter(([first]) => first?.round !== round);
     notes.push(
       `Round ${round} does not count: ${name} had ${figure(rate)} events/s, ${times(ratio)} x the median.`,
     );
+  }
+  if (differ(counted)) {
+    const { name } = furthestOf(counted);
+    const both = counted.flat().filter((run) => run.name === name);
+    const [rounds, rates] = [both.map(({ round }) => round), both.map(({ rate }) => figure(rate))];
+    notes.push(`Rounds ${rounds.join(' and ')} differ: ${name} had ${rates.join(' and ')} events/s.`);
+    counted = [];
   }
   const areEnough = counted.length >= LEAST_ROUNDS;
   if (!areEnough) notes.push('No round counts: two have to differ by less than a tenth.');

@@ -51,9 +51,17 @@ describe('rounds of a measurement', () => {
       areEnough: false,
       notes: [none],
     });
-    const apart = countingOf([run(1, 'worker', 100), run(2, 'worker', 110)]);
+    const apart = countingOf([
+      ...[run(1, 'worker', 100), run(1, 'insert-only', 90)],
+      ...[run(2, 'worker', 300), run(2, 'insert-only', 90)],
+      ...[run(3, 'worker', 110), run(3, 'insert-only', 91)],
+    ]);
     expect(apart).toMatchObject({ rounds: [], areEnough: false });
-    expect(apart.notes.at(-1)).toBe(none);
+    expect(apart.notes).toEqual([
+      'Round 2 does not count: worker had 300 events/s, 2.73 x the median.',
+      'Rounds 1 and 3 differ: worker had 100 and 110 events/s.',
+      none,
+    ]);
   });
 
   test('count on a machine that does not report the share of its host', () => {
