@@ -3,7 +3,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { type Options, wrong } from '../cli/option-values';
-import { MAX_PROMO_PLAYER_BYTES } from '../domain/attribution';
+import { MAX_PROMO_PLAYER_BYTES, MAX_PROMO_PLAYER_CHARACTERS } from '../domain/attribution';
 import { readUpTo } from '../lib/read-limited';
 
 /** @throws ConfigError if there is no player, or if the input is not one */
@@ -15,9 +15,10 @@ export async function playerOf(options: Options): Promise<string> {
 
 /** @throws if the input is not a player_ref: an erasure would erase nothing and report success */
 async function standardInput(): Promise<string> {
-  // An attribution may name a player who is longer than a player_ref of an event.
+  // A player of an attribution has up to 255 characters, and a player_ref of an event up to 255 bytes.
   const input = await readUpTo(process.stdin, MAX_PROMO_PLAYER_BYTES + LINE_END.length);
-  if (input === null) throw wrong('player', 'is longer than a player_ref may be', 'Send one player_ref');
+  const tooLong = () => wrong('player', 'is longer than a player_ref may be', 'Send one player_ref');
+  if (input === null) throw tooLong();
   if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as in events');
   const text = input.toString('utf8');
   if (text.startsWith(BYTE_ORDER_MARK))
@@ -29,6 +30,7 @@ async function standardInput(): Promise<string> {
       'has more than one line',
       'Send one player_ref; use --player for one that has a line break',
     );
+  if (Array.from(player).length > MAX_PROMO_PLAYER_CHARACTERS) throw tooLong();
   return player;
 }
 

@@ -367,6 +367,80 @@ describe('earlier versions of reference data', () => {
 });
 
 describe('retention and erasure', () => {
+  test('attribute credits rounds to players, repeats without a change, and names no player [B1] [B3]', async () => {
+    const own = await freshDatabase();
+    const settings = { DATABASE_URL: own.url };
+    const one = (player: string, ...more: string[]) =>
+      run(['attribute', 'round', '--operator', 'acme', '--round', 'r-1', ...more], settings, player);
+    try {
+      await run(['migrate'], settings);
+      await run(['reference', 'apply', 'schemas/examples/reference.yaml'], settings);
+      expect(await one('p-secret\n')).toEqual({
+        code: 0,
+        errors: '',
+        output: 'set: promotions credit the round to the player\n',
+      });
+      expect(await one('p-secret')).toMatchObject({ code: 0, output: expect.stringMatching(/^unchanged/) });
+      expect(await one('p-other')).toMatchObject({
+        code: 1,
+        errors: expect.stringContaining('another player'),
+      });
+      expect(await one('p secret')).toEqual({
+        code: 1,
+        errors: 'InvalidArgument: promo_player_ref has white space. Remove the white space.\n',
+        output: '',
+      });
+      expect(await one('p-secret', '--brand', 'nobody')).toMatchObject({
+        code: 1,
+        errors: expect.stringMatching(/^InvalidArgument: the brand nobody/),
+      });
+      const file = join(directory, 'attributions.ndjson');
+      const lines = Array.from({ length: 4_500 }, (_, n) => ({
+        round_id: `f-${n}`,
+        promo_player_ref: `p-${n % 7}`,
+      }));
+      writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+      const all = () => run(['attribute', 'file', file, '--operator', 'acme'], settings);
+      expect(await all()).toMatchObject({
+        code: 0,
+        output: expect.stringContaining('4500 lines: 4500 set, 0 unchanged'),
+      });
+      expect(await all()).toMatchObject({
+        code: 0,
+        output: expect.stringContaining('0 set, 4500 unchanged'),
+      });
+      const wrong = [
+        '{"round_id":"f-1","promo_player_ref":"p-secret"}',
+        '{"round_id":"f-x","promo_player_ref":"p secret"}',
+        'p-secret',
+        '{"round_id":"f-y","promo_player_ref":"p-secret","feed":"acme"}',
+        '{"round_id":"f-z","promo_player_ref":"p-secret","operator_id":"borealis"}',
+        '{"round_id":"f-ok","promo_player_ref":"p-secret","feed_id":"acme","brand":"main"}',
+      ];
+      const refused = await run(['attribute', 'file', '-', '--operator', 'acme'], settings, wrong.join('\n'));
+      expect(refused.output).toBe(
+        '-: 6 lines: 1 set, 0 unchanged, 0 of erased players and not stored, 5 refused (4 invalid, 1 with another player, 0 to set again)\n',
+      );
+      expect(refused.code).toBe(1);
+      expect(refused.errors.split('\n').map((line) => line.slice(0, 3))).toEqual([
+        ...['-:2', '-:3', '-:4', '-:5', '-:1', ''],
+      ]);
+      for (const { output, errors } of [refused, await one('p-secret'), await one('p-other')])
+        expect(output + errors).not.toMatch(/p-secret|p-other/);
+      expect(await run(['attribute', 'file', file, '--operator', 'none'], settings)).toMatchObject({
+        code: 1,
+        errors: expect.stringContaining(`InvalidArgument: there is no operator 'none'`),
+      });
+      expect(
+        await run(['attribute', 'round', '--operator', 'acme', '--player', 'p'], settings),
+      ).toMatchObject({
+        code: 2,
+      });
+    } finally {
+      await own.drop();
+    }
+  });
+
   test('run on an empty store, print their work, and refuse wrong options', async () => {
     const own = await freshDatabase();
     const settings = { DATABASE_URL: own.url };
@@ -390,6 +464,10 @@ describe('retention and erasure', () => {
         errors: expect.stringContaining("there is no operator 'none'"),
       });
       expect(await run(['erase-player', '--operator', 'acme'], settings)).toMatchObject({ code: 2 });
+      // A player of an attribution has 255 characters, which are more bytes than a player_ref of an event.
+      expect(
+        await run(['erase-player', '--operator', 'acme'], settings, '\u{1F3B2}'.repeat(255)),
+      ).toMatchObject({ code: 0 });
       for (const nobody of ['p-1\np-2\n', '\uFEFFp-1', 'x'.repeat(300), Buffer.from('M\u00FCller', 'latin1')])
         expect(await run(['erase-player', '--operator', 'acme'], settings, nobody)).toMatchObject({
           code: 2,

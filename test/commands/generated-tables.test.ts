@@ -21,7 +21,16 @@ test('every view for analysts, and each of its columns, has a comment', () => {
   const views = content.split('\n## ')[1]?.split('\n### ').slice(1) ?? [];
   expect(views.map((view) => view.split('\n')[0])).toEqual(
     [
-      ...['anomalies', 'deliveries', 'events', 'ledger', 'migrations', 'operations', 'partitions'],
+      ...[
+        'anomalies',
+        'attributions',
+        'deliveries',
+        'events',
+        'ledger',
+        'migrations',
+        'operations',
+        'partitions',
+      ],
       ...['reference_versions', 'rounds', 'verdicts'],
     ].map((name) => `promo.${name}`),
   );

@@ -85,6 +85,11 @@ async function fill(): Promise<void> {
       await client.query(`
       insert into promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
       select ${numberOf('n')}, n, n, 1, 1, 0, promo_store.id_key('event-' || n) from generate_series(1, ${EVENTS}) n`);
+      // Every tenth round is credited to another player, ten rounds to each.
+      await client.query(`
+      insert into promo_store.attributions (feed_no, round_key, round_id, player_ref)
+      select 1, promo_store.id_key('round-' || n), 'round-' || n, 'normal-' || n % ${CREDITED}
+      from generate_series(${creditedRound % 10}, ${EVENTS} / 5, 10) n`);
       for (const definition of indexes) await client.query(definition);
       // A rebuilt index has lost the setting of its small sample.
       await client.query(`select promo_store.sample_little(relname) from pg_class
@@ -109,6 +114,9 @@ async function withoutIndexes(client: Client): Promise<string[]> {
   return indexes.map(([, definition]) => `${definition}`.replace(' ON ONLY ', ' ON '));
 }
 
+const creditedRound = 77;
+/** Ten rounds of the same remainder are credited to one player. */
+const CREDITED = EVENTS / 50;
 const middle = Math.floor(EVENTS / 10) * 5 + 1;
 const middleRound = Math.floor(EVENTS / 10);
 const refundedRound = Math.floor(EVENTS / 1_000) * 100;
@@ -205,6 +213,30 @@ const lookups: readonly Lookup[] = [
     'select * from promo.ledger where player_ref = $1',
     ['player-77'],
     `select count(*) from promo.ledger where player_ref || '' = 'player-77'`,
+  ],
+  [
+    'the attribution of a round',
+    'select * from promo.attributions where feed_id = $1 and round_key = promo_store.id_key($2)',
+    ['acme', 'round-77'],
+    1,
+  ],
+  [
+    'the rounds credited to a player',
+    'select * from promo.attributions where credited_player = $1',
+    [`normal-${creditedRound}`],
+    10,
+  ],
+  [
+    'the ledger of a round that is credited to another player',
+    `select * from promo.ledger where feed_id = $1 and round_id = $2 and credited_player = 'normal-${creditedRound}'`,
+    ['acme', `round-${creditedRound}`],
+    countedOf(creditedRound),
+  ],
+  [
+    'the entries credited to a player',
+    'select * from promo.credited_entries($1, $2)',
+    ['acme', `normal-${creditedRound}`],
+    `select count(*) from promo.ledger where credited_player || '' = 'normal-${creditedRound}'`,
   ],
   [
     'the newest events of a player',

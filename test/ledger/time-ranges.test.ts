@@ -115,6 +115,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'docs/queries.md -- The newest verdicts': 0.15,
   'docs/queries.md -- The entries by which one refund': 0.1,
   'docs/queries.md -- Open rounds of the last two days': 0.25,
+  'docs/queries.md -- Counted bets of the last week in rounds': 0.1,
   'docs/queries.md -- Deliveries whose event_id': 0.01,
   'docs/queries.md -- Rounds of the last week that': 0.1,
   'docs/tables.md -- The duplicates of one event': 0.01,
