@@ -5,6 +5,7 @@ import { LettersRefused } from '../../src/intake/undecided';
 import { makeLogger } from '../../src/telemetry/logger';
 import {
   aBet,
+  aLogin,
   anEnvelope,
   aWin,
   brief,
@@ -94,6 +95,80 @@ describe('a batch of several partitions', () => {
       ['accepted, again', 'duplicate of accepted, again', 'without key, again'],
       ['duplicate of accepted, again', 'without key, again'],
     ]);
+  });
+
+  test('keeps the offsets of each partition apart, and notices a log that begins again [U1] [D3]', async () => {
+    const at = (partition: number, offset: number, expectedUpTo: number): BatchPart => ({
+      source: { topic: 'acme', partition },
+      envelopes: [anEnvelope(aLogin(), offset), anEnvelope(aLogin(), offset + 1)],
+      expectedUpTo,
+    });
+    const offsets = () =>
+      store.rows(
+        'select partition, next_offset, coalesce(decided_up_to, next_offset) from promo_store.partitions order by 1',
+      );
+    const worker = store.writer();
+    await decide(worker, at(2, 7, 0), at(0, 100, 0), at(1, 0, 0));
+    expect(await offsets()).toEqual([
+      ['0', '102', '102'],
+      ['1', '2', '2'],
+      ['2', '9', '9'],
+    ]);
+    // The topic of partition 2 alone was deleted and created again.
+    await decide(worker, at(0, 102, 102), at(2, 0, 0), at(1, 2, 2));
+    expect(await offsets()).toEqual([
+      ['0', '104', '104'],
+      ['1', '4', '4'],
+      ['2', '9', '2'],
+    ]);
+  });
+
+  test('is decided behind a partition that another worker has decided further [K3] [D2]', async () => {
+    const contents = [aLogin({ event_id: 'l0' }), aLogin({ event_id: 'l1' }), aLogin({ event_id: 'l0' })];
+    await decide(store.writer(), part('acme', 0, contents));
+    expect(await decide(store.writer(), part('acme', 1, [aLogin()]), part('acme', 0, contents))).toEqual([
+      ['accepted'],
+      ['accepted, again', 'accepted, again', 'duplicate of accepted, again'],
+    ]);
+    expect(
+      await store.rows('select partition, next_offset, decided_up_to from promo_store.partitions order by 1'),
+    ).toEqual([
+      ['0', '3', null],
+      ['1', '1', null],
+    ]);
+  });
+
+  test('sends dead letters with the coordinates of their own partition [S5]', async () => {
+    await decide(
+      store.writer(),
+      part('acme', 0, [aBet()]),
+      part('nobody', 0, [aBet()]),
+      part('acme', 1, [aBet()]),
+      part('nobody', 3, [aBet(), aBet()]),
+    );
+    expect(store.deadLetters.map(({ source, envelope }) => ({ ...source, offset: envelope.offset }))).toEqual(
+      [
+        expect.objectContaining({ topic: 'nobody', partition: 0, offset: 0 }),
+        expect.objectContaining({ topic: 'nobody', partition: 3, offset: 0 }),
+        expect.objectContaining({ topic: 'nobody', partition: 3, offset: 1 }),
+      ],
+    );
+  });
+
+  test('counts the rejected events of each topic by itself [U7]', async () => {
+    const limit = { percent: 50, windowEvents: 10, minEvents: 4 };
+    const worker = store.writer({ breaker: makeRejectBreaker(limit, makeLogger('silent')) });
+    const bad = () => aBet({ spec: 'other' });
+    const good = () => aBet({ brand: 'main' });
+    expect(
+      await decide(
+        worker,
+        part('acme', 0, [bad()]),
+        part('bravo', 0, [good(), good(), good(), good()]),
+        part('acme', 1, [good()]),
+      ),
+    ).toEqual([['rejected/malformed'], ['accepted', 'accepted', 'accepted', 'accepted'], ['accepted']]);
+    expect(await decide(worker, part('acme', 2, [bad(), bad()]))).toEqual([['TopicPaused']]);
   });
 
   /** Parts of which the second cannot be decided, with a worker that has the cause. */

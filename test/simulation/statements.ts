@@ -28,10 +28,14 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   settings: async () => [],
 
   async lock_partitions(on, { text, values = [] }) {
-    const isLocking = /order by p\.partition_no for update$/.test(text);
-    const numbers = readArray(values[0]).map(Number);
+    const isLocking = /for update$/.test(text);
+    const requested = readArray(values[0]).map(Number);
+    // Without "order by", the store reads the index in any order.
+    const numbers = /order by p\.partition_no for update$/.test(text)
+      ? requested.toSorted((a, b) => a - b)
+      : on.store.random.shuffled(requested);
     const found: Text[][] = [];
-    for (const no of numbers.toSorted((a, b) => a - b)) {
+    for (const no of numbers) {
       const row = partitionByNo(on, no);
       if (row === undefined || on.seen(row) === undefined) continue;
       if (isLocking) await on.lock(row);

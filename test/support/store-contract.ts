@@ -58,6 +58,13 @@ class Tx {
     ]);
     return { ...locked[0], version: inForce.version };
   }
+  async lockPartitions(...numbered: (readonly [no: number, partition: number])[]): Promise<number> {
+    const { locked } = await partitions.lockPartitions(
+      this.session,
+      numbered.map(([no, partition]) => ({ ...sourceOf(partition), no })),
+    );
+    return locked.length;
+  }
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
   async refund(roundId: string, by: string): Promise<void> {
     const round = { ...newRound(), refunded: true, refundedBy: by };
@@ -194,6 +201,12 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     const step = Promise.all([tx.lockPartition(no), begun]).then(([locked]) => locked);
     return { tx, step };
   };
+  const numbered = async (partition: number): Promise<readonly [no: number, partition: number]> => {
+    const tx = await begin();
+    const no = await side.get(tx.partitionNo(partition));
+    await side.get(tx.commit());
+    return [no, partition];
+  };
   const aPartition = async (): Promise<number> => {
     let no = 0;
     await inOne(async (tx) => {
@@ -296,6 +309,24 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     // Now each of the two waits for a lock of the other, since the third broke the order.
     const results = [await waits.result(), await waitsToo.result()];
     expect(results.filter((result) => result === 'lock_rounds 40P01')).toHaveLength(1);
+    await side.get(second.rollback());
+    await side.get(third.rollback());
+  });
+
+  test('partitions are locked in the order of their numbers, in whatever order they are requested', async () => {
+    const [a, b, c] = [await numbered(0), await numbered(1), await numbered(2)];
+    const [first, second, third] = [await begin(), await begin(), await begin()];
+    await side.get(first.lockPartitions(b));
+    const waits = start(second.lockPartitions(c, b, a));
+    expect(await waits.isWaiting()).toBe(true);
+    // The transaction that waits for b holds a, but not c.
+    expect(await side.get(third.lockPartitions(c))).toBe(1);
+    const waitsToo = start(third.lockPartitions(a));
+    expect(await waitsToo.isWaiting()).toBe(true);
+    await side.get(first.commit());
+    // Now each of the two waits for a lock of the other, since the third broke the order.
+    const results = [await waits.result(), await waitsToo.result()];
+    expect(results.filter((result) => result === 'lock_partitions 40P01')).toHaveLength(1);
     await side.get(second.rollback());
     await side.get(third.rollback());
   });

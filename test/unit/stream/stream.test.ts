@@ -149,6 +149,8 @@ const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('th
 
 function setUp(options: {
   decide?: Decide;
+  /** Receives the partitions of each batch, before it is decided. */
+  onBatch?: (partitions: readonly number[]) => void;
   decode?: (value: Buffer) => Decoded | Promise<Decoded>;
   publish?: PublishVerdicts;
   partitionsAtOnce?: number;
@@ -171,6 +173,7 @@ function setUp(options: {
     intake: {
       async decide(parts, whenSent) {
         let sent = 0;
+        options.onBatch?.(parts.map(({ source: from }) => from.partition));
         return Promise.all(
           parts.map(async ({ source: from, envelopes, expectedUpTo }) => {
             const result = await state.decide(from, envelopes, expectedUpTo, () => {
@@ -1079,23 +1082,43 @@ describe('a batch of several partitions', () => {
   });
 
   it('goes on without the partition that made it fail, which is decided alone [U3]', async () => {
-    const batches: string[] = [];
-    let parts = 0;
-    const { clock, assign, deliver, source } = setUp({
+    const batches: (readonly number[])[] = [];
+    let failing = 3;
+    let letGo = (): void => undefined;
+    const { clock, assign, deliver, source, state } = setUp({
+      onBatch: (partitions) => batches.push(partitions),
       decide: async (from, envelopes) => {
-        const isFirst = parts++ < 3;
-        batches.push(`${from.partition}${isFirst ? ' together' : ''}`);
-        if (isFirst) return { answers: [], undecided: new NotTogether('one of them fails') };
-        if (from.partition === 1) return storeIsDown(from, envelopes);
-        return decideAll(from, envelopes);
+        if (failing-- > 0) return { answers: [], undecided: new NotTogether('one of them fails') };
+        return from.partition === 1 ? storeIsDown(from, envelopes) : decideAll(from, envelopes);
       },
     });
     await assign(0, 1, 2);
     for (const to of [0, 1, 2]) deliver(to, [0]);
     await clock.pass(BETWEEN_COMMITS);
-    expect(batches).toEqual(['0 together', '1 together', '2 together', '0', '1', '2']);
+    expect(batches.splice(0)).toEqual([[0, 1, 2], [0], [1], [2]]);
     expect(clock.waits).toEqual([SECOND]);
     expect(source.commits.toSorted()).toEqual(['t/0 1', 't/2 1']);
+
+    // The others share a batch again.
+    for (const to of [0, 2]) deliver(to, [1]);
+    await clock.pass(SECOND - 2 * BETWEEN_COMMITS);
+    expect(batches.splice(0)).toEqual([[0, 2]]);
+
+    // Partition 1 is ready for its retry while partition 0 waits for a batch.
+    state.decide = (from, envelopes) =>
+      new Promise((resolve) => {
+        letGo = () => resolve(decideAll(from, envelopes));
+      });
+    await clock.pass(BETWEEN_COMMITS / 2);
+    deliver(2, [2]);
+    await clock.pass(0);
+    deliver(0, [2]);
+    await clock.pass(BETWEEN_COMMITS / 2);
+    expect(batches.splice(0)).toEqual([[2]]);
+    state.decide = decideAll;
+    letGo();
+    await clock.pass(0);
+    expect(batches).toEqual([[0], [1]]);
   });
 });
 
