@@ -137,6 +137,11 @@ export function beginAt(store: Store, partition: partitions.ClusterPartition, of
  * round trips and packets cost more than unnecessary locks, and than the store's wait for rows to be made.
  */
 const FEW_EVENTS = 500;
+/**
+ * A batch of more events than this many times FEW_EVENTS sends the rows of each table once they are made. The
+ * store would wait for them. For a smaller batch, which is written beside others, further requests cost more.
+ */
+const MANY_TIMES_FEW = 8;
 
 /**
  * Decides a batch in one transaction and returns the decision on each item.
@@ -250,8 +255,7 @@ async function decideUnderLocks(
   if (batch.panic && fresh[0])
     send(events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }));
   send(partitions.countPartitions(session, countedOf(batch, decisions, locked)));
-  const isLarge = batch.items.length > fewEvents;
-  if (isLarge) await nextTick();
+  if (batch.items.length > fewEvents) await nextTick();
 
   const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);
   opened.forEach(({ round }, index) => {
@@ -262,8 +266,7 @@ async function decideUnderLocks(
   const writes: Write[] = [];
   for (const makeRows of [() => rounds.copyRounds(opened, nowMicros), () => events.copyKeys(fresh, tags)]) {
     writes.push(...makeRows());
-    // The store writes the rows of a table while the next ones are made.
-    if (!isLarge) continue;
+    if (batch.items.length <= MANY_TIMES_FEW * fewEvents) continue;
     send(session.write(writes.splice(0)));
     await nextTick();
   }
