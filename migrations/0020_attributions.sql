@@ -3,8 +3,9 @@
 -- they are read.
 --
 -- Locks: replaces two views and functions, and creates the rest. Readers of the ledger and of rounds wait
--- for a moment. Workers wait for nothing: they neither read nor lock attributions. Time: instant. Safe while
--- older workers run, and for an older erase-player, which calls the same function.
+-- for a moment. Workers wait for nothing: they neither read nor lock attributions. Time: instant, and some
+-- seconds for a million verdicts of erased players. Safe while older workers run, and for an older
+-- erase-player, which calls the same function.
 
 create table promo_store.attributions (
   attributed_at timestamptz not null default now(),
@@ -27,6 +28,18 @@ comment on column promo_store.attributions.player_ref is 'The credited player.';
 comment on column promo_store.attributions.attributed_by is 'The role of the database that set it.';
 create index attributions_player on promo_store.attributions (player_ref);
 create index attributions_time on promo_store.attributions (attributed_at);
+
+create table promo_store.erased_rounds (
+  feed_no int not null,
+  round_key bytea not null,
+  primary key (feed_no, round_key)
+);
+comment on table promo_store.erased_rounds is 'The rounds of erased players. They take no attribution, which would name the person behind an erased player.';
+comment on column promo_store.erased_rounds.feed_no is 'Feed of the round.';
+comment on column promo_store.erased_rounds.round_key is 'Key of the round_id (see id_key).';
+insert into promo_store.erased_rounds (feed_no, round_key)
+select distinct r.feed_no, r.round_key from promo_store.history h join promo_store.rounds r on r.round_no = h.round_no
+where h.player_ref > 'erased:' and h.player_ref < 'erased;' and h.player_ref ~ '^erased:[0-9]+$';
 
 -- ---------------------------------------------------------------- setting
 
@@ -79,12 +92,7 @@ begin
   wanted := (
     select array_agg(row(g.place, f.feed_no, b.brand_no, promo_store.id_key(g.round), promo.stored_id(g.round), g.player,
         promo_store.attribution_problem(g.round, g.player, coalesce(g.feed, operator), f.feed_no, g.brand, b.brand_no, operator),
-        -- An erasure removes tag and hash of the round. History is read for such rounds alone.
-        exists (
-          select from promo_store.rounds r
-          join promo_store.history h on h.round_no = r.round_no and h.decided_at >= r.opened_at - interval '1 day'
-          where r.feed_no = f.feed_no and r.round_key = promo_store.id_key(g.round) and r.player_tag is null and r.player_hash is null
-            and h.player_ref ~ '^erased:[0-9]+$'
+        exists (select from promo_store.erased_rounds e where e.feed_no = f.feed_no and e.round_key = promo_store.id_key(g.round)
         ))::promo_store.wanted_attribution order by g.place)
     from unnest(rounds, players, feeds, brands) with ordinality g (round, player, feed, brand, place)
     left join promo_store.feeds f on f.feed_id = coalesce(g.feed, operator) and f.operator_no = operator_no
@@ -214,6 +222,8 @@ begin
   -- An attribution names the person behind the erased player, so it is erased with the player's rounds. Wait
   -- for attributions in flight, which the next statement then sees. New ones wait for this transaction.
   lock table promo_store.attributions in share row exclusive mode;
+  insert into promo_store.erased_rounds (feed_no, round_key) select r.feed_no, r.round_key from promo_store.rounds r where r.round_no = any(round_nos)
+  on conflict on constraint erased_rounds_pkey do nothing;
   update promo_store.attributions a set player_ref = replacement from promo_store.rounds r
   where r.round_no = any(round_nos) and a.feed_no = r.feed_no and a.round_key = r.round_key and a.player_ref <> replacement;
   get diagnostics attributions = row_count;

@@ -305,6 +305,7 @@ async function deleteRows(
   await client.query(`delete from promo_store.panics where ${panicsOf(feeds)}`);
   await deleteInParts(client, 'rounds', ofFeeds, report);
   await deleteInParts(client, 'attributions', ofFeeds, report);
+  await deleteInParts(client, 'erased_rounds', ofFeeds, report);
   await deleteInParts(client, 'event_keys', ofFeeds, report);
   const { rows: months } = await client.query<{ parent: string; name: string }>(
     'select parent, name from promo_store.month_tables() order by name',

@@ -51,6 +51,9 @@ export function copySteps(maps: NumberMaps, months: readonly MonthTable[]): Copy
     ...ofFeeds(([feed, newFeed]) =>
       keyed('attributions', 'round_key', ATTRIBUTIONS, translate, feed, newFeed),
     ),
+    ...ofFeeds(([feed, newFeed]) =>
+      keyed('erased_rounds', 'round_key', ERASED_ROUNDS, translate, feed, newFeed),
+    ),
     ...ofFeeds(([feed, newFeed]) => keyed('event_keys', 'event_key', EVENT_KEYS, translate, feed, newFeed)),
     ...ofMonths('history', (range, month) =>
       whole(`history ${month}`, 'history', HISTORY, translate, [
@@ -178,6 +181,7 @@ const ATTRIBUTIONS: Columns = {
   player_ref: null,
   attributed_by: null,
 };
+const ERASED_ROUNDS: Columns = { feed_no: 'feed', round_key: null };
 const PANICS: Columns = { verdict_id: null, decided_at: null, error: null, payload: null };
 
 function keyed(

@@ -71,6 +71,19 @@ describe('an erasure', () => {
     await expectForgotten(BONUS, NORMAL);
   });
 
+  test('keeps a round from any attribution, also after a later event of another player [B6]', async () => {
+    const acme = store.partition('acme');
+    await acme.read(aBet({ ...mine, event_id: 'b1' }));
+    await erase(BONUS);
+    // This event gives the round a tag of a player again.
+    await acme.read(aBet({ player_ref: 'other', event_id: 'b2' }));
+    expect(await set('r-1')).toBe('erased');
+    expect(await store.rows('select player_ref, credited_player from promo.ledger order by 1')).toEqual([
+      ['erased:1', 'erased:1'],
+      ['other', 'other'],
+    ]);
+  });
+
   test('of a player of another operator changes nothing [B6]', async () => {
     await set('r-1');
     await erasePlayer(store.url, BY, { operator: 'bravo', player: NORMAL, batch: 10 }, () => undefined);

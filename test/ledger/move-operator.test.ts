@@ -3,6 +3,8 @@
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { cancelMove, type MoveRequest, moveOperator, planMove } from '../../src/ledger/move-operator';
 import { copySteps } from '../../src/ledger/moved-rows';
+import { erasePlayer } from '../../src/ledger/operations';
+import { attributeAll } from '../support/attributions';
 import {
   aBet,
   aDeposit,
@@ -77,6 +79,7 @@ test('a moved operator looks as before, and is gone from its old cell [K1]', asy
   expect(Object.fromEntries(rows)).toEqual({
     rounds: 3,
     attributions: 1,
+    erased_rounds: 0,
     event_keys: 6,
     history: 6,
     resends: 1,
@@ -117,6 +120,18 @@ test('an event decided in the old cell is a duplicate in the new one, and a reco
     'duplicate of accepted',
     'skipped/round_refunded',
   ]);
+});
+
+test('a round of an erased player takes no attribution in the new cell either [B6]', async () => {
+  await decideInA();
+  const player = `${bet.player_ref}`;
+  const erasure = { operator: 'acme', player, batch: 100 };
+  await erasePlayer(a.url, { requestedBy: 'test' }, erasure, () => undefined);
+  await leaveA();
+  await moveOperator(request());
+  await arriveInB();
+  expect(await attributeAll(b, ['r-1', 'r-2', 'r-new'])).toEqual(['erased', 'erased', 'set']);
+  expect(await a.value('select count(*) from promo_store.erased_rounds')).toBe('0');
 });
 
 test('the new cell compares players by the keys of the old one [K6]', async () => {

@@ -39,7 +39,9 @@ async function run({ settings }: World<string>, args: readonly string[]) {
 /** The contents of the store that readers see, without the numbers and times of deciding. */
 const contents = async ({ rows, balance }: World<string>) => ({
   verdicts: await rows('select event_id, verdict, reason, counted from promo.verdicts order by 1'),
-  ledger: await rows('select event_id, kind, amount_minor from promo.ledger order by 1, 2, 3'),
+  ledger: await rows(
+    'select event_id, kind, amount_minor, credited_player from promo.ledger order by 1, 2, 3',
+  ),
   rounds: await rows('select round_id, refunded, settled, net_bet_minor from promo.rounds order by 1'),
   deliveries: await rows(
     'select event_id, content_differs, source_offset from promo.deliveries order by 1, 3',
@@ -90,6 +92,9 @@ test('a restored store is behind its group: verify reports it, and workers repai
         [1, bet],
       );
       await world.drain();
+      const attribute = async (round: string) =>
+        (await world.rows(`select promo.attribute_round('acme', $1, 'normal')`, [round]))[0]?.[0];
+      expect(await attribute('r-1')).toBe('set');
       const [[moment] = []] = await world.rows('select clock_timestamp()');
       const then = await contents(world);
       await send(
@@ -99,6 +104,7 @@ test('a restored store is behind its group: verify reports it, and workers repai
         [1, aBet({ event_id: 'after-all', round_id: 'r-2' })],
       );
       await world.drain();
+      expect(await attribute('r-3')).toBe('set');
       const now = await contents(world);
       const [[segment] = []] = await world.rows('select pg_walfile_name(pg_switch_wal())');
       await until('the log is archived', ARCHIVED_WITHIN_MS, () =>
@@ -133,6 +139,8 @@ recovery_target_action = 'promote'
         output: expect.stringContaining('redeliveries: 2\naccepted: 1\nduplicates: 1\n'),
       });
       await world.drain();
+      // Attributions since the moment are lost, too. Setting all of them again is safe.
+      expect([await attribute('r-1'), await attribute('r-3')]).toEqual(['unchanged', 'set']);
       expect(await contents(world)).toEqual(now);
       expect(await world.redeliveries()).toBe(2);
       const sound = await run(world, ['verify']);
