@@ -10,8 +10,12 @@ const SAMPLED_OF = 16;
 const MAX_ROUNDS = 512;
 /** The characters of a round id that choose the sample: the last ones, which differ most. */
 const HASHED_CHARS = 12;
-/** Rounds are shared where this part of the events that continue a round come by another partition. */
-const SHARED_FROM = 1 / 8;
+/**
+ * Rounds are shared where this part of the events that continue a round come by another partition. Without
+ * keys, a producer sends some 50 records to a partition before the next, and so splits few rounds. Batches
+ * side by side would still wait for one another in each.
+ */
+const SHARED_FROM = 1 / 32;
 /** The weight of an event that continues a sampled round, in the moving average. */
 const WEIGHT = 1 / 64;
 

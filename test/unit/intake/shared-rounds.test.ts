@@ -36,6 +36,11 @@ it.each([
     true,
   ],
   [
+    'one round of eight changes its partition, as without keys and with resends',
+    (round: number, place: number) => (round % 8 === 0 && place > 0 ? 1 : 0),
+    true,
+  ],
+  [
     'one round of a hundred changes its partition',
     (round: number, place: number) => (round % 100 === 0 ? place : 1),
     false,
