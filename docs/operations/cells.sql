@@ -1,16 +1,15 @@
 -- One set of views over all cells, for analysts: see docs/operations/cells.md.
 --
--- Run it once in a database of its own, then call promo.add_cell for each cell and promo.make_views. The owner
--- needs the right to create the extension postgres_fdw, or usage on its foreign data wrapper. Run it again
--- after an upgrade; it replaces the functions alone.
+-- Run it once in a database of its own, then call promo.add_cell for each cell and promo.make_views. The
+-- owner needs the right to create the extension postgres_fdw, or usage on its foreign data wrapper. A second
+-- run replaces the procedures alone.
 
 create extension if not exists postgres_fdw;
 create schema if not exists promo;
 create schema if not exists promo_store;
 
--- Adds a cell, or replaces its address and its tables. `role` is a role of that cell that
--- `promo-intake grant --reader` has granted. `options` are further options of the server, such as
--- '{"sslmode": "verify-full", "sslrootcert": "/etc/ssl/cell-b.crt"}'.
+-- Adds a cell, or replaces its address and its tables. The role is a reader of that cell. The options are
+-- further ones of the server, such as '{"sslmode": "verify-full", "sslrootcert": "/etc/ssl/cell-b.crt"}'.
 create or replace procedure promo.add_cell(cell text, host text, port int, database text, role text, password text, options jsonb default '{}')
 language plpgsql as $$
 declare

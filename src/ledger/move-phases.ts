@@ -244,7 +244,7 @@ export async function findDeparture(from: Client, operator: string): Promise<Dep
     [operator],
   );
   const named = await all<{ own: boolean; topic: string }>(from, TOPICS, [operator]);
-  const own = new Set(named.filter(({ own }) => own).map(({ topic }) => topic));
+  const own = new Set(named.filter((row) => row.own).map(({ topic }) => topic));
   const arrived = await arrivedNumbers(from, operator);
   const partitions = await all<{ no: number; topic: string; partition: number; decided: string }>(
     from,
@@ -253,20 +253,44 @@ export async function findDeparture(from: Client, operator: string): Promise<Dep
     [[...own], arrived.partitions],
   );
   const others = new Set(named.filter(({ own }) => !own).map(({ topic }) => topic));
-  const shared = new Set(partitions.filter(({ topic }) => others.has(topic)).map(({ topic }) => topic));
-  if (shared.size > 0)
-    throw new MoveRefused(
-      `other operators have used the topic ${[...shared].join(', ')} of ${operator}: its counters and offsets belong to several operators and cannot be moved. Operators that share a topic stay in one cell`,
-    );
+  const mixed = partitions.filter(({ topic }) => others.has(topic));
+  const ownNumbers = await ownAmong(from, mixed, feeds);
+  const moved = partitions.filter(({ no, topic }) => !others.has(topic) || ownNumbers.has(no));
   return {
     operator,
     feeds,
-    topics: [...new Set([...own, ...partitions.map(({ topic }) => topic)])].sort(),
-    partitions: partitions.map(({ decided, ...partition }) => ({
+    topics: [...new Set(moved.map(({ topic }) => topic))].sort(),
+    partitions: moved.map(({ decided, ...partition }) => ({
       ...partition,
       decidedUpTo: Number(decided),
     })),
   };
+}
+
+/**
+ * The partitions that have records of this operator alone, among those whose topics other operators have
+ * named, too. A wrong version of the reference data is no reason to refuse a move. Reads all keys.
+ * @throws MoveRefused where a partition has records of several operators
+ */
+async function ownAmong(
+  from: Client,
+  mixed: readonly { no: number; topic: string }[],
+  feeds: readonly { no: number }[],
+): Promise<ReadonlySet<number>> {
+  if (mixed.length === 0) return new Set();
+  const found = await all<{ no: number; own: boolean; other: boolean }>(
+    from,
+    `select partition_no as no, bool_or(feed_no = any($2)) as own, bool_or(feed_no <> all($2)) as other
+    from promo_store.event_keys where partition_no = any($1) group by 1`,
+    [mixed.map(({ no }) => no), feeds.map(({ no }) => no)],
+  );
+  const shared = new Set(found.filter(({ own, other }) => own && other).map(({ no }) => no));
+  const topics = new Set(mixed.filter(({ no }) => shared.has(no)).map(({ topic }) => topic));
+  if (topics.size > 0)
+    throw new MoveRefused(
+      `other operators have sent records to ${[...topics].join(', ')}, too: the counters and offsets belong to several operators and cannot be moved. Operators that share a topic stay in one cell`,
+    );
+  return new Set(found.filter(({ own }) => own).map(({ no }) => no));
 }
 
 /**

@@ -28,7 +28,9 @@ beforeAll(async () => {
   reports = await freshDatabase();
   const first = await a.value(`select promo.number_cell('a', 0, 4)`);
   await b.rows(`select promo.number_cell('b', 1, 4, $1)`, [first]);
-  await a.partition('acme').read(aBet({ event_id: 'e-1', amount: '1.00' }), aBet({ event_id: 'e-2', amount: '2.00' }));
+  await a
+    .partition('acme')
+    .read(aBet({ event_id: 'e-1', amount: '1.00' }), aBet({ event_id: 'e-2', amount: '2.00' }));
   await b.partition('bravo').read(aBet({ event_id: 'e-1', amount: '5.00' }));
   const grantees: Grantee[] = [{ role: 'reader', name: READER }];
   await Promise.all([a, b].map((store) => grantRoles(store.url, grantees)));

@@ -162,6 +162,18 @@ test('an operator that may still be decided cannot leave', async () => {
   await expect(moveOperator(request())).rejects.toThrow(/names acme, so events of it may be decided/);
 });
 
+test('an operator that shares a topic cannot leave, and a topic without its records stays', async () => {
+  await decideInA();
+  const shared = a.partition('shared');
+  await shared.attempt(0, [aBet({ event_id: 's-1' })], ['bravo-shared']);
+  await leaveA();
+  expect((await planMove(request())).topics).toEqual(['acme', 'acme.apart']);
+  await a.apply(REFERENCE);
+  await shared.attempt(1, [aBet({ event_id: 's-2' })], ['acme-shared']);
+  await leaveA();
+  await expect(moveOperator(request())).rejects.toThrow(/other operators have sent records to shared, too/);
+});
+
 test('an operator comes back by the same command', async () => {
   await decideInA();
   const before = await shown(a, 'acme');
