@@ -22,6 +22,7 @@ const WAITS = '*Undecided*.';
 const READ_AGAIN = '`promo_intake_redeliveries_total`';
 
 /** Files. */
+const CELLS = 'test/faults/cells.test.ts';
 const CLUSTERS = 'test/stream/clusters.test.ts';
 const DISKS = 'test/stream/disks.test.ts';
 const THROTTLING = 'test/stream/throttling.test.ts';
@@ -138,6 +139,16 @@ export const FAULTS: readonly FaultGroup[] = [
           [UNDECIDED_TESTS]: [
             'Postgres stopped: SIGTERM ends the wait at once',
             'Postgres hangs: SIGTERM ends the worker within SHUTDOWN_SECONDS, a second SIGTERM at once; no event is lost',
+          ],
+        },
+      },
+      {
+        fault: 'Crash of `move-operator`, in any phase, while the operator goes on sending',
+        does: 'The next run continues. Each event counts once over both cells, and a resend is a duplicate in the new one.',
+        sees: '`state` of `promo.moves` is not `done`.',
+        tests: {
+          [CELLS]: [
+            'an operator moves to another cell under load, with kills in every phase: each event counts once, and resends are duplicates there',
           ],
         },
       },

