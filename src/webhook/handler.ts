@@ -9,6 +9,7 @@
  * Each stage has a limit, and each sender has a share of the limit.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { LIMITS } from '../contract/limits';
 import { maxValuesOf, readBody } from '../domain/event/request-body';
 import { type Clock, inTime, LATE } from '../lib/clock';
 import { messageOf } from '../lib/errors';
@@ -29,7 +30,7 @@ import { expiryOf, isTimely, readSignedHeaders, type SignedHeaders, validSignatu
 import { describeSignature, describeSkew, describeType, missingHeaders } from './signature-mistakes';
 
 /** The longest time that a request waits for its two places and its slot together (W3). */
-const SLOT_WITHIN_MS = 500;
+const SLOT_WITHIN_MS = LIMITS.webhook_slot_wait.value;
 /**
  * Bodies that are read at once. A sender is a connection id together with an address. The address no longer
  * counts once the connection id has signed over the same network connection.

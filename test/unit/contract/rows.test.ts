@@ -1,9 +1,14 @@
+import { SETTINGS } from '../../../src/config/config';
 import { WALLET_ACTION_NAMES, WALLET_ACTIONS } from '../../../src/contract/actions';
 import { ERROR_CODES, walletCode } from '../../../src/contract/error-codes';
 import { LIMIT_NAMES, LIMITS } from '../../../src/contract/limits';
 import { OPERATOR_OPERATION_NAMES } from '../../../src/contract/operations';
 import { isRetryable, SERVICE_ERROR_NAMES, serviceError } from '../../../src/contract/service-errors';
+import { MAX_PROMO_PLAYER_CHARACTERS } from '../../../src/domain/attribution';
+import { MAX_NAME_BYTES } from '../../../src/domain/event/event';
 import { backoffMs } from '../../../src/lib/backoff';
+import { REFUSALS } from '../../../src/webhook/responses';
+import { TIMESTAMP_WINDOW_SECONDS } from '../../../src/webhook/signature';
 import { SHOWN_ACTIONS, SHOWN_CODES, SHOWN_ERRORS, SHOWN_LIMITS, SHOWN_OPERATIONS } from './spec-rows';
 
 const shortened = (code: string): string => code.replace(/^ERROR_CODE_/, '');
@@ -62,10 +67,25 @@ test('no message token belongs to two errors', () => {
   expect(new Set(tokens).size).toBe(tokens.length);
 });
 
-test('the waits of an undecided message are those of the contract', () => {
-  const { queue_retry_first: first, queue_retry_factor: factor, queue_retry_longest: longest } = LIMITS;
-  for (let failures = 1; failures < 40; failures++)
-    expect(backoffMs(failures)).toBe(
-      1_000 * Math.min(longest.value, first.value * factor.value ** (failures - 1)),
-    );
+describe('the product keeps the limits of the contract:', () => {
+  test('events', () => {
+    expect(MAX_NAME_BYTES).toBe(LIMITS.brand_bytes.value);
+    expect(MAX_NAME_BYTES).toBe(LIMITS.player_ref_bytes.value);
+    expect(MAX_PROMO_PLAYER_CHARACTERS).toBe(LIMITS.promo_player_ref_longest.value);
+  });
+
+  test('requests of the webhook', () => {
+    expect(Number(SETTINGS.WEBHOOK_MAX_EVENTS.fallback)).toBe(LIMITS.webhook_events.value);
+    expect(Number(SETTINGS.WEBHOOK_MAX_BYTES.fallback)).toBe(LIMITS.webhook_body.value);
+    expect(TIMESTAMP_WINDOW_SECONDS).toBe(LIMITS.webhook_timestamp.value);
+    expect(REFUSALS.busy.headers).toEqual({ 'retry-after': String(LIMITS.webhook_retry_after.value) });
+  });
+
+  test('waits of an undecided message', () => {
+    const { queue_retry_first: first, queue_retry_factor: factor, queue_retry_longest: longest } = LIMITS;
+    for (let failures = 1; failures < 40; failures++)
+      expect(backoffMs(failures)).toBe(
+        1_000 * Math.min(longest.value, first.value * factor.value ** (failures - 1)),
+      );
+  });
 });
