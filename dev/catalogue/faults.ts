@@ -81,6 +81,7 @@ export const FAULTS: readonly FaultGroup[] = [
               (kind) =>
                 `cut at each message of the transaction that decides a batch ${kind}, and of the one that finds the batch decided`,
             ),
+            'cut at each message of the transaction that decides a batch of three partitions',
             'cut at each message of a new connection to Postgres, and of the start of a partition',
             'the worker makes progress within 35 s of every point',
           ],
@@ -108,6 +109,7 @@ export const FAULTS: readonly FaultGroup[] = [
               (kind) =>
                 `kill -9 at each message of the transaction that decides a batch ${kind}, and of the one that finds the batch decided`,
             ),
+            'kill -9 at each message of the transaction that decides a batch of three partitions',
             'kill -9 at each message of a new connection to Postgres, and of the start of a partition',
             'kill -9 at each request to Kafka that a batch makes, and at its answer',
           ],

@@ -22,6 +22,13 @@ afterAll(() => {
  * shows which messages there are.
  */
 const PARTITIONS = 40;
+/** Partitions that share a batch. */
+const GROUP = 3;
+/**
+ * Groups that one worker is struck at. Once it notices that they share rounds, it has few batches in flight.
+ * Postgres also ends a transaction that waits for its worker for 15 s.
+ */
+const GROUPS_AT_ONCE = 12;
 const STRIKES: readonly Strike[] = ['cut', 'kill -9'];
 const KINDS: readonly BatchKind[] = ['plain', 'with a dead letter'];
 
@@ -39,6 +46,28 @@ for (const strike of STRIKES) {
         }),
     );
   }
+
+  const kind = strike === 'cut' ? 'with a dead letter' : 'plain';
+  together(
+    `${strike} at each message of the transaction that decides a batch of three partitions [U1 U3 K3 D2 S5]`,
+    async () => {
+      let points: readonly Point[] = [];
+      await inSweep({ kind, groupSize: GROUP, partitions: GROUP }, async (sweep) => {
+        points = await recordTogether(sweep);
+      });
+      const worlds = Array.from({ length: Math.ceil(points.length / GROUPS_AT_ONCE) }, (_, world) =>
+        points.slice(world * GROUPS_AT_ONCE, (world + 1) * GROUPS_AT_ONCE),
+      );
+      await Promise.all(
+        worlds.map((ofWorld) =>
+          inSweep({ kind, groupSize: GROUP, partitions: GROUP * ofWorld.length }, async (sweep) => {
+            await strikeTogether(sweep, strike, ofWorld);
+            await sweep.checkAll();
+          }),
+        ),
+      );
+    },
+  );
 
   together(
     `${strike} at each message of a new connection to Postgres, and of the start of a partition [U1]`,
@@ -193,6 +222,66 @@ async function strikeDecisions(
     const resumedMs = resumed.get(partition) ?? Number.NaN;
     const readAgain = (after.get(partition) ?? 0) - (before.get(partition) ?? 0);
     swept.push({ conversation, point, strike, resumedMs, readAgain });
+  }
+}
+
+/** The points of a transaction that decides the records of three partitions. */
+async function recordTogether(sweep: Sweep): Promise<Point[]> {
+  const group = await seedAll(sweep);
+  const of = await decisionOfAll(sweep, group);
+  for (let tries = 0; tries < MOST_SENDS; tries++) {
+    sweep.plan.taken();
+    await sweep.send(group);
+    await sweep.untilDecided();
+    const points = sweep.plan.taken().get(of);
+    if (points === undefined) continue;
+    expect(points.length).toBeGreaterThan(15);
+    return points;
+  }
+  throw new Error('the records of a group never shared a batch');
+}
+
+/** A fetch may arrive between the records of two partitions. They are then sent again. */
+const MOST_SENDS = 10;
+
+async function seedAll(sweep: Sweep): Promise<number[]> {
+  const partitions = Array.from({ length: sweep.partitions }, (_, partition) => partition);
+  await sweep.seed(partitions);
+  await sweep.untilDecided();
+  return partitions;
+}
+
+async function decisionOfAll(sweep: Sweep, partitions: readonly number[]): Promise<string> {
+  return decisionOf(...(await Promise.all(partitions.map((partition) => sweep.numberOf(partition)))));
+}
+
+/** Strikes the batches of several groups at once, each at a point of its own. */
+async function strikeTogether(sweep: Sweep, strike: Strike, points: readonly Point[]): Promise<void> {
+  await seedAll(sweep);
+  const before = await sweep.check();
+  const groups = points.map((_, index) => sweep.groupOf(GROUP * index));
+  for (const [index, point] of points.entries()) {
+    const group = groups[index] ?? [];
+    sweep.plan.set(await decisionOfAll(sweep, group), [point]);
+    let isHeld = false;
+    for (let tries = 0; !isHeld && tries < MOST_SENDS; tries++) {
+      await sweep.send(group);
+      isHeld = await sweep.untilHeldOrDecided(index + 1, group);
+    }
+    expect({ point, isHeld }).toEqual({ point, isHeld: true });
+  }
+  await sweep.strike(strike);
+  const resumed = await sweep.untilDecided();
+  const after = await sweep.check();
+  if (strike === 'cut') expect(sweep.hasLogged('partition is undecided')).toBe(true);
+  for (const [index, point] of points.entries()) {
+    const group = groups[index] ?? [];
+    const readAgain = group.map((partition) => (after.get(partition) ?? 0) - (before.get(partition) ?? 0));
+    swept.push({
+      ...{ conversation: 'decision of three partitions', point, strike },
+      resumedMs: Math.max(...group.map((partition) => resumed.get(partition) ?? Number.NaN)),
+      readAgain: readAgain.reduce((sum, records) => sum + records, 0),
+    });
   }
 }
 

@@ -76,12 +76,19 @@ class Plan implements Director {
 export interface Sweep {
   readonly plan: Plan;
   readonly partitions: number;
+  /** The partitions that share a batch with this one. */
+  groupOf(partition: number): number[];
   /** Sends records that later batches refer to. */
   seed(partitions: readonly number[]): Promise<void>;
   /** Sends a batch to each of the partitions. */
   send(partitions: readonly number[]): Promise<void>;
   /** Resolves once `count` conversations are held. */
   untilHeld(count: number): Promise<void>;
+  /**
+   * Resolves once `count` conversations are held, or all sent records of the partitions are decided.
+   * @returns whether they are held
+   */
+  untilHeldOrDecided(count: number, partitions: readonly number[]): Promise<boolean>;
   /** Strikes the held conversations. */
   strike(how: Strike): Promise<void>;
   /** Ends the worker with SIGTERM and starts another. */
@@ -118,9 +125,19 @@ const BATCH = { records: 5, accepted: 3, duplicates: 1, without_key: 1 };
 /** The records that `send` sends to a partition. */
 const RECORDS_OF: Readonly<Record<BatchKind, number>> = { plain: 5, 'with a dead letter': 6 };
 
+export interface SweepOptions {
+  readonly kind: BatchKind;
+  readonly partitions: number;
+  /**
+   * This many partitions share rounds and events, and their records a batch where they arrive together. One
+   * by default.
+   */
+  readonly groupSize?: number;
+}
+
 /** Runs a worker between taps, over a topic with `partitions` partitions. */
 export async function inSweep(
-  { kind, partitions }: { kind: BatchKind; partitions: number },
+  { kind, partitions, groupSize = 1 }: SweepOptions,
   work: (sweep: Sweep) => Promise<void>,
 ): Promise<void> {
   await inWorld(
@@ -146,12 +163,15 @@ export async function inSweep(
         KAFKA_BROKERS: kafka.brokers,
         VERDICT_TOPIC: world.topics.verdicts,
         PARTITIONS_AT_ONCE: String(partitions),
-        // So that each batch has the records of one partition.
-        BATCH_EVENTS: String(RECORDS_OF[kind]),
+        // So that each batch has the records of one group.
+        BATCH_EVENTS: String(RECORDS_OF[kind] * groupSize),
       };
       try {
         await work(
-          await startSweep(world, { kind, partitions, plan, settings, taps: [postgres.tap, kafka.tap] }),
+          await startSweep(world, {
+            ...{ kind, partitions, groupSize, plan, settings },
+            taps: [postgres.tap, kafka.tap],
+          }),
         );
       } finally {
         await Promise.all([postgres.tap.close(), kafka.tap.close()]);
@@ -163,6 +183,7 @@ export async function inSweep(
 interface Parts {
   readonly kind: BatchKind;
   readonly partitions: number;
+  readonly groupSize: number;
   readonly plan: Plan;
   readonly settings: Settings;
   readonly taps: readonly (PostgresTap | KafkaTap)[];
@@ -170,7 +191,7 @@ interface Parts {
 
 async function startSweep(
   world: World<'main' | 'verdicts'>,
-  { kind, partitions, plan, settings, taps }: Parts,
+  { kind, partitions, groupSize, plan, settings, taps }: Parts,
 ): Promise<Sweep> {
   const { main, verdicts } = world.topics;
   const sent = Array.from({ length: partitions }, () => 0);
@@ -192,6 +213,12 @@ async function startSweep(
     bet: aBet({ event_id: `bet-${partition}-${no}`, round_id: `round-${partition}-${no}` }),
     login: aLogin({ event_id: `login-${partition}-${no}` }),
   });
+  const firstOfGroup = (partition: number) => partition - (partition % groupSize);
+  /** The next partition of the group, in a circle; the same partition where it is alone. */
+  const neighbourOf = (partition: number) => {
+    const first = firstOfGroup(partition);
+    return first + ((partition + 1 - first) % groupSize);
+  };
   const untilDecided = async () => {
     const waiting = new Set(sent.flatMap((count, partition) => (count > 0 ? [partition] : [])));
     const after = new Map<number, number>();
@@ -210,6 +237,7 @@ async function startSweep(
   return {
     plan,
     partitions,
+    groupOf: (partition) => Array.from({ length: groupSize }, (_, index) => firstOfGroup(partition) + index),
     async seed(to) {
       await sendAll(
         to.flatMap((partition) => {
@@ -221,10 +249,12 @@ async function startSweep(
     async send(to) {
       await sendAll(
         to.flatMap((partition) => {
-          const { bet, login } = seedOf(partition, seeds[partition] ?? 0);
+          const neighbour = neighbourOf(partition);
+          const { bet, login } = seedOf(neighbour, seeds[neighbour] ?? 0);
           const no = next(batches, partition);
+          const round_id = `shared-round-${firstOfGroup(partition)}-${no}`;
           return [
-            record(partition, aBet({ event_id: `new-bet-${partition}-${no}` })),
+            record(partition, aBet({ event_id: `new-bet-${partition}-${no}`, round_id })),
             record(partition, aRefund(bet, { event_id: `refund-${partition}-${no}` })),
             record(partition, login),
             record(partition, null),
@@ -236,6 +266,14 @@ async function startSweep(
     },
     async untilHeld(count) {
       await until(`${count} conversations are held`, HELD_DEADLINE_MS, () => plan.heldCount >= count);
+    },
+    async untilHeldOrDecided(count, of) {
+      await until(`${count} conversations are held`, HELD_DEADLINE_MS, async () => {
+        if (plan.heldCount >= count) return true;
+        const committed = await world.committed(main);
+        return of.every((partition) => committed[partition] === sent[partition]);
+      });
+      return plan.heldCount >= count;
     },
     async strike(how) {
       plan.heldCount = 0;

@@ -170,9 +170,9 @@ abstract class Tap {
 
 // --- Postgres
 
-/** The conversation of a transaction that decides a batch of the partition with this number. */
+/** The conversation of a transaction that decides a batch of the partitions with these numbers. */
 export const decisionOf = (...partitionNos: readonly number[]): string =>
-  `decision of partition ${partitionNos.join(', ')}`;
+  `decision of partition ${partitionNos.toSorted((a, b) => a - b).join(', ')}`;
 /** A connection from its first byte to its first transaction. */
 export const CONNECTING = 'connecting';
 /** Any other transaction. */
