@@ -11,7 +11,7 @@ create schema if not exists promo_store;
 -- Adds a cell, or replaces its address and its tables. The role is a reader of that cell. The options are
 -- further ones of the server, such as '{"sslmode": "verify-full", "sslrootcert": "/etc/ssl/cell-b.crt"}'.
 create or replace procedure promo.add_cell(cell text, host text, port int, database text, role text, password text, options jsonb default '{}')
-language plpgsql as $$
+language plpgsql set client_min_messages = warning as $$
 declare
   server constant text := 'cell_' || cell;
   further text;
@@ -32,7 +32,7 @@ comment on procedure promo.add_cell is 'Adds a cell to the views, or replaces it
 
 -- Makes each view over all cells that were added, and lets the roles in `readers` read it.
 create or replace procedure promo.make_views(variadic readers text[] default '{}')
-language plpgsql as $$
+language plpgsql set client_min_messages = warning as $$
 declare
   view record;
   reader text;
