@@ -41,6 +41,9 @@ insert into promo_store.erased_rounds (feed_no, round_key)
 select distinct r.feed_no, r.round_key from promo_store.history h join promo_store.rounds r on r.round_no = h.round_no
 where h.player_ref > 'erased:' and h.player_ref < 'erased;' and h.player_ref ~ '^erased:[0-9]+$';
 
+create table promo_store.attribution_guard ();
+comment on table promo_store.attribution_guard is 'Empty. Attributions and erasures lock it against each other. Several attributions go on at once, and several erasures.';
+
 -- ---------------------------------------------------------------- setting
 
 create function promo_store.attribution_problem(round text, player text, feed text, feed_no int, brand text, brand_no int, operator text)
@@ -87,7 +90,7 @@ begin
   end if;
   -- An erasure waits for this transaction, and this function for the erasure. The statements below then see
   -- all that the erasure changed.
-  lock table promo_store.attributions in row exclusive mode;
+  lock table promo_store.attribution_guard in row exclusive mode;
 
   wanted := (
     select array_agg(row(g.place, f.feed_no, b.brand_no, promo_store.id_key(g.round), promo.stored_id(g.round), g.player,
@@ -221,11 +224,16 @@ begin
 
   -- An attribution names the person behind the erased player, so it is erased with the player's rounds. Wait
   -- for attributions in flight, which the next statement then sees. New ones wait for this transaction.
-  lock table promo_store.attributions in share row exclusive mode;
-  insert into promo_store.erased_rounds (feed_no, round_key) select r.feed_no, r.round_key from promo_store.rounds r where r.round_no = any(round_nos)
+  lock table promo_store.attribution_guard in share mode;
+  -- Other erasures go on, so write in order.
+  insert into promo_store.erased_rounds (feed_no, round_key)
+  select r.feed_no, r.round_key from promo_store.rounds r where r.round_no = any(round_nos) order by r.feed_no, r.round_key
   on conflict on constraint erased_rounds_pkey do nothing;
-  update promo_store.attributions a set player_ref = replacement from promo_store.rounds r
-  where r.round_no = any(round_nos) and a.feed_no = r.feed_no and a.round_key = r.round_key and a.player_ref <> replacement;
+  with mine as materialized (
+    select a.feed_no, a.round_key from promo_store.rounds r join promo_store.attributions a on a.feed_no = r.feed_no and a.round_key = r.round_key
+    where r.round_no = any(round_nos) order by a.feed_no, a.round_key for update of a
+  )
+  update promo_store.attributions a set player_ref = replacement from mine where a.feed_no = mine.feed_no and a.round_key = mine.round_key and a.player_ref !~ '^erased:[0-9]+$';
   get diagnostics attributions = row_count;
 
   -- Tags and hashes name nobody, but they confirm a guess of the player. Lock rounds first and then keys,
@@ -240,8 +248,11 @@ begin
   perform promo_store.forget_content(forgotten);
 
   if verdicts = 0 then
-    update promo_store.attributions a set player_ref = replacement
-    where (a.feed_no, a.round_key) in (select o.feed_no, o.round_key from promo_store.attributions o where o.player_ref = player and o.feed_no = any(feeds) limit most);
+    with mine as materialized (
+      select a.feed_no, a.round_key from promo_store.attributions a where a.player_ref = player and a.feed_no = any(feeds)
+      order by a.feed_no, a.round_key limit most for update
+    )
+    update promo_store.attributions a set player_ref = replacement from mine where a.feed_no = mine.feed_no and a.round_key = mine.round_key;
     get diagnostics found_attributions = row_count;
     attributions := attributions + found_attributions;
   end if;
@@ -304,10 +315,14 @@ begin
     where not exists (select from promo_store.history h where h.round_no = o.round_no)
   );
   perform set_config('enable_nestloop', 'on', true), set_config('enable_seqscan', 'on', true);
-  delete from promo_store.attributions a
-  where a.attributed_at < kept and not exists (
-    select from promo_store.rounds r
-    where r.feed_no = a.feed_no and r.round_key = a.round_key and r.round_no <> all(old_rounds));
+  with mine as materialized (
+    select a.feed_no, a.round_key from promo_store.attributions a
+    where a.attributed_at < kept and not exists (
+      select from promo_store.rounds r
+      where r.feed_no = a.feed_no and r.round_key = a.round_key and r.round_no <> all(old_rounds))
+    order by a.feed_no, a.round_key for update
+  )
+  delete from promo_store.attributions a using mine where a.feed_no = mine.feed_no and a.round_key = mine.round_key;
   get diagnostics forgotten = row_count;
   return forgotten;
 end

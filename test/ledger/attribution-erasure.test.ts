@@ -114,6 +114,20 @@ describe('an erasure', () => {
     expect(await attributionsOf(store)).toEqual([]);
   });
 
+  test('of both names of a person at once waits for no other one, and forgets both [B6]', async () => {
+    const rounds = Array.from({ length: 200 }, (_, n) => `r-${n}`);
+    const ofRounds = (player: string) =>
+      rounds.map((id, n) => aBet({ player_ref: player, event_id: `e-${n}`, round_id: id }));
+    await store.partition('acme').read(...ofRounds(BONUS));
+    await attributeAll(store, rounds);
+    await Promise.all([erase(BONUS, 7), erase(NORMAL, 5)]);
+    expect(
+      await store.rows('select distinct credited_player ~ $1 from promo.ledger', ['^erased:[12]$']),
+    ).toEqual([['t']]);
+    await expectForgotten(BONUS, NORMAL);
+    expect(await store.deadlocks()).toBe(0);
+  });
+
   test('beside many that set attributions leaves no name on a round of the erased player [B6]', async () => {
     const rounds = Array.from({ length: 120 }, (_, n) => `r-${n}`);
     await store

@@ -21,7 +21,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-const MIGRATION = readFileSync(join(__dirname, '../../migrations/0015_ledger_by_refunds.sql'), 'utf8');
+const MIGRATION = readFileSync(join(__dirname, '../../migrations/0020_attributions.sql'), 'utf8');
 
 /** Every kind of row: verdicts of each outcome, open and refunded rounds, each result of a record. */
 async function play(store: TestStore): Promise<void> {

@@ -59,8 +59,8 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
 }
 
 const STORED = ['event_keys', 'history', 'resends', 'unstored', 'panics', 'rounds', 'partitions'];
-/** Lists the tables without columns. */
-const EMPTY = 'migrate_guard';
+/** Tables without columns. */
+const EMPTY = ['migrate_guard', 'attribution_guard'];
 const ALL_TABLES = [
   ...STORED,
   ...[
@@ -84,7 +84,7 @@ const ALL_TABLES = [
     'move_steps',
     'arrivals',
   ],
-  ...['migrations', 'migrations_lock', EMPTY],
+  ...['migrations', 'migrations_lock', ...EMPTY],
 ];
 const month = `to_char(now() at time zone 'utc', 'YYYY_MM')`;
 const inMonth = (statement: string) =>
@@ -128,7 +128,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
     [`drop table promo_store.${table} cascade`, []] as const,
     [`alter table promo_store.${table} add column more int`, []] as const,
   ]),
-  ...ALL_TABLES.filter((table) => table !== EMPTY).map(
+  ...ALL_TABLES.filter((table) => !EMPTY.includes(table)).map(
     (table) => [`update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`, []] as const,
   ),
   [inMonth('update promo_store.%I set outcome = 0'), []],
@@ -153,7 +153,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   // Statements that would block others.
   ['select promo_store.lock_feeds(array[1])', ['writer']],
   ['select from promo_store.feeds for key share', []],
-  ...['months', 'feeds', 'migrate_guard'].map(
+  ...['months', 'feeds', ...EMPTY].map(
     (table) => [`lock table promo_store.${table} in share update exclusive mode`, []] as const,
   ),
   ['select document from promo_store.reference_versions', ['writer']],
