@@ -24,10 +24,12 @@ test('every view for analysts, and each of its columns, has a comment', () => {
       ...[
         'anomalies',
         'attributions',
+        'cell',
         'deliveries',
         'events',
         'ledger',
         'migrations',
+        'moves',
         'operations',
         'partitions',
       ],
