@@ -11,7 +11,7 @@ import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf }
 /**
  * Four workers with 40 connections each leave enough of the 400 connections of Postgres to the other tests.
  */
-const together = sideBySide(240_000, 4);
+const together = sideBySide(300_000, 4);
 const swept: Swept[] = [];
 afterAll(() => {
   process.stdout.write(tableOf(swept));
@@ -25,10 +25,12 @@ const PARTITIONS = 40;
 /** Partitions that share a batch. */
 const GROUP = 3;
 /**
- * Groups that one worker is struck at. Once it notices that they share rounds, it has few batches in flight.
- * Postgres also ends a transaction that waits for its worker for 15 s.
+ * Batches that are held at once. A worker that notices that its partitions share rounds has no more in
+ * flight. A held COPY also delays each "drop database" of the server, and so other tests.
  */
-const GROUPS_AT_ONCE = 12;
+const HELD_AT_ONCE = 2;
+/** Workers that share the points of a transaction. */
+const STRUCK_WORKERS = 3;
 const STRIKES: readonly Strike[] = ['cut', 'kill -9'];
 const KINDS: readonly BatchKind[] = ['plain', 'with a dead letter'];
 
@@ -55,13 +57,16 @@ for (const strike of STRIKES) {
       await inSweep({ kind, groupSize: GROUP, partitions: GROUP }, async (sweep) => {
         points = await recordTogether(sweep);
       });
-      const worlds = Array.from({ length: Math.ceil(points.length / GROUPS_AT_ONCE) }, (_, world) =>
-        points.slice(world * GROUPS_AT_ONCE, (world + 1) * GROUPS_AT_ONCE),
+      const each = Math.ceil(points.length / STRUCK_WORKERS);
+      const shares = Array.from({ length: STRUCK_WORKERS }, (_, no) =>
+        points.slice(no * each, (no + 1) * each),
       );
       await Promise.all(
-        worlds.map((ofWorld) =>
-          inSweep({ kind, groupSize: GROUP, partitions: GROUP * ofWorld.length }, async (sweep) => {
-            await strikeTogether(sweep, strike, ofWorld);
+        shares.map((share) =>
+          inSweep({ kind, groupSize: GROUP, partitions: GROUP * share.length }, async (sweep) => {
+            await seedAll(sweep);
+            for (let from = 0; from < share.length; from += HELD_AT_ONCE)
+              await strikeTogether(sweep, strike, { points: share.slice(from, from + HELD_AT_ONCE), from });
             await sweep.checkAll();
           }),
         ),
@@ -255,11 +260,18 @@ async function decisionOfAll(sweep: Sweep, partitions: readonly number[]): Promi
   return decisionOf(...(await Promise.all(partitions.map((partition) => sweep.numberOf(partition)))));
 }
 
-/** Strikes the batches of several groups at once, each at a point of its own. */
-async function strikeTogether(sweep: Sweep, strike: Strike, points: readonly Point[]): Promise<void> {
-  await seedAll(sweep);
+/**
+ * Strikes the batches of several groups at once, each at a point of its own.
+ *
+ * @param from the number of the first group
+ */
+async function strikeTogether(
+  sweep: Sweep,
+  strike: Strike,
+  { points, from }: { points: readonly Point[]; from: number },
+): Promise<void> {
   const before = await sweep.check();
-  const groups = points.map((_, index) => sweep.groupOf(GROUP * index));
+  const groups = points.map((_, index) => sweep.groupOf(GROUP * (from + index)));
   for (const [index, point] of points.entries()) {
     const group = groups[index] ?? [];
     sweep.plan.set(await decisionOfAll(sweep, group), [point]);

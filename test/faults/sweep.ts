@@ -5,7 +5,7 @@
  */
 import { until } from '../../dev/servers/deadline';
 import { connectionOf, inWorld, type World } from '../stream/world';
-import { aBet, aLogin, anOperator, aRefund, bytesOf } from '../support/builders';
+import { aBet, aLogin, anOperator, aRefund, aWinOf, bytesOf } from '../support/builders';
 import { type Outgoing, produce, readTopic } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { withAdmin } from '../support/servers';
@@ -215,10 +215,7 @@ async function startSweep(
   });
   const firstOfGroup = (partition: number) => partition - (partition % groupSize);
   /** The next partition of the group, in a circle; the same partition where it is alone. */
-  const neighbourOf = (partition: number) => {
-    const first = firstOfGroup(partition);
-    return first + ((partition + 1 - first) % groupSize);
-  };
+  const neighbourOf = (partition: number) => firstOfGroup(partition) + ((partition + 1) % groupSize);
   const untilDecided = async () => {
     const waiting = new Set(sent.flatMap((count, partition) => (count > 0 ? [partition] : [])));
     const after = new Map<number, number>();
@@ -252,14 +249,21 @@ async function startSweep(
           const neighbour = neighbourOf(partition);
           const { bet, login } = seedOf(neighbour, seeds[neighbour] ?? 0);
           const no = next(batches, partition);
-          const round_id = `shared-round-${firstOfGroup(partition)}-${no}`;
+          const other = neighbourOf(neighbour);
+          const event_id = `last-${partition}-${no}`;
           return [
-            record(partition, aBet({ event_id: `new-bet-${partition}-${no}`, round_id })),
+            record(partition, aBet({ event_id: `new-bet-${partition}-${no}` })),
             record(partition, aRefund(bet, { event_id: `refund-${partition}-${no}` })),
             record(partition, login),
             record(partition, null),
             ...(kind === 'plain' ? [] : [{ ...record(partition, login), headers: {} }]),
-            record(partition, aLogin({ event_id: `new-login-${partition}-${no}` })),
+            // Rounds that are there already: after a lost race, the worker's batches would take turns.
+            record(
+              partition,
+              other === partition
+                ? aLogin({ event_id })
+                : aWinOf(seedOf(other, seeds[other] ?? 0).bet, { event_id }),
+            ),
           ];
         }),
       );
