@@ -25,7 +25,7 @@ const postgres = { ...servers, globalSetup: '<rootDir>/test/support/global-setup
 module.exports = {
   testSequencer: '<rootDir>/test/support/sequencer.js',
   // Tests that wait for something have deadlines of their own. Of the others some compute for seconds, and dropping a database waits for the disk that all share.
-  testTimeout: 30_000,
+  testTimeout: 120_000,
   projects: [
     layer('unit'),
     layer('fuzz'),
