@@ -8,7 +8,10 @@ import { makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topi
 
 const DATABASE_PREFIX = 'promo_test_';
 const CONNECT_DEADLINE_MS = 10_000;
-/** To drop a database, Postgres first writes the changed pages of all databases to the disk. */
+/**
+ * To drop a database, Postgres waits for a checkpoint and for each backend. A connection that a test cuts
+ * while it logs in does not answer for up to a minute (authentication_timeout).
+ */
 const STATEMENT_DEADLINE_MS = 100_000;
 
 function addressFrom(variable: string): string {
