@@ -9,8 +9,8 @@ import { makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topi
 const DATABASE_PREFIX = 'promo_test_';
 const CONNECT_DEADLINE_MS = 10_000;
 /**
- * To drop a database, Postgres waits for a checkpoint and for each backend. A connection that a test cuts
- * while it logs in does not answer for up to a minute (authentication_timeout).
+ * To drop a database, Postgres waits for a checkpoint and for each backend. A backend does not answer while a
+ * test withholds the rows of its COPY, or its password (authentication_timeout: 60 s).
  */
 const STATEMENT_DEADLINE_MS = 100_000;
 
