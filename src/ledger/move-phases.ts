@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { BEGIN } from '../postgres/transaction';
 import type { NumberMaps } from './moved-rows';
 
 /** The move is not possible now. The message has the remedy, and nothing was changed by the failed phase. */
@@ -15,7 +16,7 @@ export class MoveRefused extends Error {
 export type MoveState = 'none' | 'copying' | 'hidden' | 'switched' | 'done';
 
 export async function changeStore<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query('begin');
+  await client.query(BEGIN.text);
   try {
     const result = await work();
     await client.query('commit');

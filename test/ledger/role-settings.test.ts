@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../dev/servers/deadline';
+import { changeStore } from '../../src/ledger/move-phases';
 import {
   aBet,
   aDeposit,
@@ -187,6 +188,24 @@ test('commands that change the store at the same time wait for each other', asyn
     );
     for (const [code, output] of ended)
       expect([code, output]).toEqual([0, expect.stringContaining('kept: ')]);
+  } finally {
+    await dropRoles(store.url, [role.name]);
+    await store.close();
+  }
+});
+
+test('the move of an operator changes both stores at the usual isolation level', async () => {
+  const store = await freshStore({ own: true });
+  const role = await unusualRole(store);
+  try {
+    const levels = await withClient(role.url, async (client) => {
+      const readLevel = async () => (await client.query('show transaction_isolation')).rows;
+      return [await readLevel(), await changeStore(client, readLevel)];
+    });
+    expect(levels).toEqual([
+      [{ transaction_isolation: 'serializable' }],
+      [{ transaction_isolation: 'read committed' }],
+    ]);
   } finally {
     await dropRoles(store.url, [role.name]);
     await store.close();
