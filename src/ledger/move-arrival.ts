@@ -6,6 +6,7 @@ import type { Client } from 'pg';
 import {
   all,
   arrivedNumbers,
+  beginMove,
   changeStore,
   type Departure,
   LOCK_REFERENCE,
@@ -13,6 +14,7 @@ import {
   logMove,
   MoveRefused,
   namesOperator,
+  numbersOfMove,
   readMove,
 } from './move-phases';
 import type { MonthTable, NumberMaps, NumberPair } from './moved-rows';
@@ -52,11 +54,7 @@ export async function reserve(
     };
     for (const { parent, month } of months)
       await to.query('select promo_store.create_month($1, $2)', [parent, month]);
-    await to.query(
-      `insert into promo_store.moves (operator_id, direction, other_cell, state, numbers) values ($1, 'in', $2, 'copying', $3)
-      on conflict (operator_id) do update set direction = 'in', other_cell = $2, state = 'copying', began_at = clock_timestamp(), ended_at = null, numbers = $3`,
-      [operator, fromCell, JSON.stringify(maps)],
-    );
+    await beginMove(to, { operator, direction: 'in', otherCell: fromCell, numbers: maps });
     await to.query('delete from promo_store.move_steps where operator_id = $1', [operator]);
     return { maps, months };
   });
@@ -70,13 +68,9 @@ export async function isArriving(to: Client, operator: string): Promise<boolean>
 
 /** The numbers that an arriving operator has been given. */
 export async function reservedNumbers(to: Client, operator: string): Promise<NumberMaps> {
-  const [row] = await all<{ numbers: NumberMaps }>(
-    to,
-    `select numbers from promo_store.moves where operator_id = $1 and direction = 'in'`,
-    [operator],
-  );
-  if (row === undefined) throw new MoveRefused(`the receiving store has no move of ${operator}`);
-  return row.numbers;
+  const numbers = await numbersOfMove<NumberMaps>(to, operator, 'in');
+  if (numbers === undefined) throw new MoveRefused(`the receiving store has no move of ${operator}`);
+  return numbers;
 }
 
 /** Reference data that was applied too early has named feeds. Nothing refers to them. */

@@ -78,6 +78,9 @@ export function checkCells(from: Cell, to: Cell): void {
   );
 }
 
+/** Whether the operator leaves a store, or arrives in it. */
+type Direction = 'out' | 'in';
+
 interface StoredMove {
   readonly direction: string;
   readonly other_cell: string;
@@ -92,6 +95,38 @@ export const readMove = async (client: Client, operator: string): Promise<Stored
       [operator],
     )
   )[0];
+
+/** Notes in a store that its part of a move has begun, in place of an earlier move of the operator. */
+export async function beginMove(
+  client: Client,
+  move: {
+    readonly operator: string;
+    readonly direction: Direction;
+    readonly otherCell: string;
+    readonly numbers: NumberMaps | LeavingNumbers;
+  },
+): Promise<void> {
+  const { operator, direction, otherCell, numbers } = move;
+  await client.query(
+    `insert into promo_store.moves (operator_id, direction, other_cell, state, numbers) values ($1, $2, $3, 'copying', $4)
+    on conflict (operator_id) do update set direction = $2, other_cell = $3, state = 'copying', began_at = clock_timestamp(), ended_at = null, numbers = $4`,
+    [operator, direction, otherCell, JSON.stringify(numbers)],
+  );
+}
+
+/** The numbers that `beginMove` has noted; undefined where the store has no such move. */
+export async function numbersOfMove<Numbers extends NumberMaps | LeavingNumbers>(
+  client: Client,
+  operator: string,
+  direction: Direction,
+): Promise<Numbers | undefined> {
+  const [row] = await all<{ numbers: Numbers }>(
+    client,
+    'select numbers from promo_store.moves where operator_id = $1 and direction = $2',
+    [operator, direction],
+  );
+  return row?.numbers;
+}
 
 /** @throws MoveRefused where another move of the operator is under way */
 export async function readStates(
@@ -152,11 +187,7 @@ export async function fence(from: Client, operator: string, toCell: string): Pro
     if (feeds.length === 0)
       throw new MoveRefused(`there is no operator ${operator} in the leaving cell. Check the id`);
     const numbers: LeavingNumbers = { feeds, partitions: partitions.map(({ no }) => no) };
-    await from.query(
-      `insert into promo_store.moves (operator_id, direction, other_cell, state, numbers) values ($1, 'out', $2, 'copying', $3)
-      on conflict (operator_id) do update set direction = 'out', other_cell = $2, state = 'copying', began_at = clock_timestamp(), ended_at = null, numbers = $3`,
-      [operator, toCell, JSON.stringify(numbers)],
-    );
+    await beginMove(from, { operator, direction: 'out', otherCell: toCell, numbers });
   });
 }
 
@@ -167,13 +198,9 @@ export interface LeavingNumbers {
 }
 
 export async function leavingNumbers(from: Client, operator: string): Promise<LeavingNumbers> {
-  const [row] = await all<{ numbers: LeavingNumbers }>(
-    from,
-    `select numbers from promo_store.moves where operator_id = $1 and direction = 'out'`,
-    [operator],
-  );
-  if (row === undefined) throw new MoveRefused(`the leaving store has no move of ${operator}`);
-  return row.numbers;
+  const numbers = await numbersOfMove<LeavingNumbers>(from, operator, 'out');
+  if (numbers === undefined) throw new MoveRefused(`the leaving store has no move of ${operator}`);
+  return numbers;
 }
 
 /** The feeds are no longer shown. From here on the move can only be finished. */
@@ -226,7 +253,7 @@ export interface Departure {
   readonly operator: string;
   readonly feeds: readonly { no: number; id: string }[];
   readonly topics: readonly string[];
-  readonly partitions: readonly { no: number; topic: string; partition: number; decidedUpTo: number }[];
+  readonly partitions: readonly { no: number; topic: string }[];
 }
 
 /** Topics of the operator and of others, in all versions of the reference data. */
@@ -247,9 +274,9 @@ export async function findDeparture(from: Client, operator: string): Promise<Dep
   const named = await all<{ own: boolean; topic: string }>(from, TOPICS, [operator]);
   const own = new Set(named.filter((row) => row.own).map(({ topic }) => topic));
   const arrived = await arrivedNumbers(from, operator);
-  const partitions = await all<{ no: number; topic: string; partition: number; decided: string }>(
+  const partitions = await all<{ no: number; topic: string }>(
     from,
-    `select partition_no as no, topic, partition, coalesce(decided_up_to, next_offset) as decided from promo_store.partitions
+    `select partition_no as no, topic from promo_store.partitions
     where topic = any($1) or partition_no = any($2) order by topic, partition, updated_at desc`,
     [[...own], arrived.partitions],
   );
@@ -261,10 +288,7 @@ export async function findDeparture(from: Client, operator: string): Promise<Dep
     operator,
     feeds,
     topics: [...new Set(moved.map(({ topic }) => topic))].sort(),
-    partitions: moved.map(({ decided, ...partition }) => ({
-      ...partition,
-      decidedUpTo: Number(decided),
-    })),
+    partitions: moved,
   };
 }
 
