@@ -21,6 +21,7 @@ import {
   SEND_SETTINGS,
   WORKER_SETTINGS,
 } from './commands/settings';
+import { WALLET_CHECK } from './commands/wallet-check-command';
 import { SPEC } from './domain/event/event';
 
 /**
@@ -270,6 +271,7 @@ export const COMMANDS: readonly Command[] = [
       return check({ file, json: options.has('json'), rules }, interruption());
     },
   },
+  ...WALLET_CHECK,
 ];
 
 // --- running

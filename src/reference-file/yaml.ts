@@ -25,10 +25,16 @@ export const MAX_ALIASED = 100_000;
  * reports the parts that it cannot read.
  *
  * @param text without a byte order mark
+ * @param whenEmpty the remedy for a file without data
  * @returns undefined where the text is not YAML. Its structure would be a guess, and faults in a guess would
  * mislead
  */
-export function readTree(text: string, fileName: string, report: FaultReport): Tree | undefined {
+export function readTree(
+  text: string,
+  fileName: string,
+  report: FaultReport,
+  whenEmpty = 'Write at least: "operators: []".',
+): Tree | undefined {
   if (text.length > MAX_LENGTH) {
     const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;
     report.add(WHOLE_FILE, message, SHORTER);
@@ -49,7 +55,7 @@ export function readTree(text: string, fileName: string, report: FaultReport): T
   }
   const root = document.contents;
   if (root === null || (isScalar(root) && root.value === null)) {
-    report.add(WHOLE_FILE, `${fileName} holds no data.`, 'Write at least: "operators: []".');
+    report.add(WHOLE_FILE, `${fileName} holds no data.`, whenEmpty);
     return undefined;
   }
   return new Converter(report).convert(root, 0, '', 0);

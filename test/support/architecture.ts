@@ -24,6 +24,7 @@ import {
  *     cli.ts -> commands -> stream, webhook -> publishing -> intake -> ledger -> postgres -> lib
  *                                                                 \-> domain -> lib
  *     commands -> wallet -> contract -> lib, and webhook -> contract
+ *     commands -> wallet-check -> wallet, reference-file
  *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
@@ -37,6 +38,10 @@ export const LAYERS = {
   domain: { files: /^src\/domain\//, mayImport: ['lib'] },
   telemetry: { files: /^src\/telemetry\//, mayImport: ['lib'] },
   'reference-file': { files: /^src\/reference-file\//, mayImport: ['lib', 'domain'] },
+  'wallet-check': {
+    files: /^src\/wallet-check\//,
+    mayImport: ['lib', 'contract', 'wallet', 'reference-file'],
+  },
   postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
   intake: { files: /^src\/intake\//, mayImport: ['lib', 'domain', 'ledger', 'postgres', 'telemetry'] },
@@ -92,6 +97,7 @@ export const LAYERS = {
         'config',
         'contract',
         'wallet',
+        'wallet-check',
         'telemetry',
         'domain',
         'reference-file',

@@ -1,0 +1,89 @@
+/** `promo-intake wallet-check`: runs scenarios of the contract against a test wallet. */
+import { randomBytes } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { DONE, FAILED, USAGE } from '../cli/exit-codes';
+import { printText } from '../cli/output';
+import { NEVER, systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { counted } from '../lib/printable';
+import { describeFileFault } from '../reference-file/report';
+import type { WalletProfile } from '../wallet-check/profile';
+import { parseProfile } from '../wallet-check/profile-file';
+import { jsonReport, junitReport, progressLine, tallyOf, textReport } from '../wallet-check/report';
+import { runScenarios } from '../wallet-check/runner';
+import { scenariosFor, selectScenarios } from '../wallet-check/scenarios/scenarios';
+import { connectWallet } from '../wallet-check/transport';
+
+export interface WalletCheckOptions {
+  readonly profile: string;
+  /** Words of the scenarios to run. Absent: all. */
+  readonly only: string | undefined;
+  readonly junit: string | undefined;
+  readonly json: string | undefined;
+}
+
+/** @returns the exit code: 1 if a scenario failed, or none could run */
+export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal): Promise<number> {
+  const parsed = parseProfile(await readFile(options.profile, 'utf8'), options.profile);
+  if ('faults' in parsed) {
+    for (const fault of parsed.faults) console.error(describeFileFault(options.profile, fault));
+    console.error(`${options.profile}: ${counted(parsed.faults.length, 'fault')}; nothing was sent`);
+    return USAGE;
+  }
+  const { profile } = parsed;
+  const all = scenariosFor(profile);
+  const scenarios = options.only === undefined ? all : selectScenarios(all, options.only);
+  if (scenarios.length === 0) {
+    console.error(`no scenario has the words "${options.only}"; the scenarios are:`);
+    console.error(all.map(({ id }) => `  ${id}`).join('\n'));
+    return USAGE;
+  }
+  const secret = await readSecret(profile, options.profile);
+  if (secret === undefined) return USAGE;
+  const transport = connectWallet(profile, secret, stop);
+  const unreachable = await whyNoAnswer(profile, transport);
+  if (unreachable !== undefined) {
+    console.error(unreachable);
+    return FAILED;
+  }
+  const results = await runScenarios(scenarios, {
+    ...{ profile, transport, stop, clock: systemClock },
+    run: `wc-${randomBytes(5).toString('hex')}`,
+    progress: (done, of, result) => console.error(progressLine(done, of, result)),
+  });
+  await printText(textReport(results));
+  if (options.json !== undefined) await writeFile(options.json, jsonReport(results));
+  if (options.junit !== undefined) await writeFile(options.junit, junitReport(results));
+  const { passed, failed } = tallyOf(results);
+  return failed === 0 && passed > 0 && !stop.aborted ? DONE : FAILED;
+}
+
+/** The secret of the signature; empty where the profile has no signature. Undefined after a message. */
+async function readSecret({ signing }: WalletProfile, profileFile: string): Promise<string | undefined> {
+  if (signing === null) return '';
+  const file = resolve(dirname(profileFile), signing.secretFile);
+  try {
+    const secret = (await readFile(file, 'utf8')).trim();
+    if (secret !== '') return secret;
+    console.error(`${file} is empty; write the secret of the signature into it`);
+  } catch (error) {
+    console.error(`the file of signing.secret_file cannot be read: ${messageOf(error)}`);
+  }
+  return undefined;
+}
+
+/** One message for a wallet that is away, instead of a failure of every scenario. */
+async function whyNoAnswer(
+  { baseUrl, actions }: WalletProfile,
+  transport: ReturnType<typeof connectWallet>,
+): Promise<string | undefined> {
+  const path = actions.get('balance')?.path ?? '/';
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    const reply = await transport.call('balance', {}, { opId: 'wallet-check', path });
+    if (reply.type === 'http' || reply.cause === 'interrupted') return undefined;
+    if (reply.cause === 'timeout') break;
+    await systemClock.sleep(500, NEVER);
+  }
+  return `there is no wallet at ${baseUrl}; start it, or correct base_url of the profile`;
+}

@@ -1,0 +1,372 @@
+/** Reads a profile from YAML: a profile, or all faults of the file with their places and remedies. */
+import { WALLET_ACTION_NAMES, WALLET_ACTIONS, type WalletAction } from '../contract/actions';
+import { quoted } from '../lib/printable';
+import type { Check } from '../reference-file/checks';
+import { type Mapping, type Slot, suggestion, TreeReader } from '../reference-file/reader';
+import { childPath, FaultReport, type FileFault } from '../reference-file/report';
+import type { Tree } from '../reference-file/tree';
+import { readTree } from '../reference-file/yaml';
+import {
+  type ActionProfile,
+  type AnswerProfile,
+  type CheckLimits,
+  DEFAULT_CHECK_LIMITS,
+  LARGEST_CHECK_LIMITS,
+  PLAYER_KINDS,
+  type PlayerKind,
+  type Signing,
+  type TestPlayer,
+  TIMESTAMP_FORMS,
+  type WalletProfile,
+} from './profile';
+import { isPlace, type Json, PLACES, type Place, placesIn, placesOf, valueAt } from './template';
+
+export type ParsedProfile = { readonly profile: WalletProfile } | { readonly faults: readonly FileFault[] };
+
+/** Never throws. @param fileName for the messages */
+export function parseProfile(text: string, fileName: string): ParsedProfile {
+  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
+  const report = new FaultReport(content);
+  const tree = readTree(content, fileName, report, 'Begin with "environment: test".');
+  if (tree === undefined) return { faults: report.inOrder() };
+  const profile = new ProfileReader(report).read(tree);
+  if (profile !== undefined && report.isEmpty()) return { profile };
+  return { faults: report.inOrder() };
+}
+
+const TOP_KEYS = [
+  'environment',
+  'base_url',
+  'operator_id',
+  'key_id',
+  'idempotency_header',
+  'headers',
+  'ts',
+  'amounts',
+  'game',
+  'signing',
+  'actions',
+  'unsupported',
+  'answers',
+  'players',
+  'limits',
+] as const;
+
+/** The actions without which no effect can be seen. */
+const REQUIRED_ACTIONS: readonly WalletAction[] = ['balance', 'debit', 'credit', 'rollback'];
+
+/** The places that the payload of an action must have. */
+const REQUIRED_PLACES: Readonly<Partial<Record<WalletAction, readonly Place[]>>> = {
+  balance: ['player'],
+  debit: ['op_id', 'player', 'amount'],
+  credit: ['op_id', 'player', 'amount'],
+  debit_and_credit: ['op_id', 'player', 'amount', 'win'],
+  rollback: ['original'],
+  reconcile: ['original'],
+};
+
+const anyText: Check = (text) =>
+  text === '' ? { message: 'The text is empty.', remedy: 'Write the value.' } : undefined;
+
+const checkHeader: Check = (text) =>
+  /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text)
+    ? undefined
+    : { message: 'HTTP allows no such header name.', remedy: 'Use letters, digits and hyphens.' };
+
+const checkPath: Check = (text) =>
+  /^\/[^\s?#]*$/.test(text)
+    ? undefined
+    : { message: 'The path is no path of a URL.', remedy: 'Begin with "/", without "?", "#" and spaces.' };
+
+const checkField: Check = (text) =>
+  /^[^.\s]+(\.[^.\s]+)*$/.test(text)
+    ? undefined
+    : {
+        message: 'This is no path of a field.',
+        remedy: 'Write keys with dots between them, such as data.balance.',
+      };
+
+const checkUrl: Check = (text) => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '') {
+    if (url.username === '' && url.password === '') return undefined;
+    return { message: 'The URL holds credentials.', remedy: 'Put them under "headers" or "signing".' };
+  }
+  return {
+    message: 'This is no address of a wallet.',
+    remedy: 'Write http:// or https://, a host, and a path.',
+  };
+};
+
+class ProfileReader {
+  private readonly nodes: TreeReader;
+
+  constructor(private readonly faults: FaultReport) {
+    this.nodes = new TreeReader(faults);
+  }
+
+  /** Undefined, or valid only where no fault was reported. */
+  read(tree: Tree): WalletProfile | undefined {
+    const top = this.nodes.mapping({ path: '', at: tree.at, tree }, TOP_KEYS);
+    if (top === undefined) return undefined;
+    this.environment(top);
+    return {
+      baseUrl: this.text(
+        top,
+        'base_url',
+        checkUrl,
+        'Write the address, such as base_url: http://127.0.0.1:8787.',
+      ),
+      operatorId: this.text(top, 'operator_id', anyText, 'Write the operator_id of the envelope.'),
+      keyId: this.text(top, 'key_id', anyText, 'Write the value of X-API-Key-Id.'),
+      idempotencyHeader: this.text(
+        top,
+        'idempotency_header',
+        checkHeader,
+        'Write the name of the header, such as Idempotency-Key.',
+      ),
+      headers: this.headers(top.get('headers')),
+      ts: this.optionalWord(top.get('ts'), TIMESTAMP_FORMS, 'rfc3339'),
+      amounts: this.optionalWord(top.get('amounts'), ['minor', 'major'] as const, 'minor'),
+      game: this.optionalText(top.get('game'), anyText) ?? 'wallet-check-game',
+      signing: this.signing(top.get('signing')),
+      actions: this.actions(top),
+      unsupported: this.unsupported(top.get('unsupported')),
+      answers: this.answers(top),
+      players: this.players(top),
+      limits: this.limits(top.get('limits')),
+    };
+  }
+
+  /** The check moves money. It runs against a wallet only where its profile says that the money is no money. */
+  private environment(top: Mapping): void {
+    const remedy = 'Write "environment: test", and only for a wallet without real money.';
+    const slot = this.nodes.required(top, 'environment', remedy);
+    const value = this.nodes.text(slot, anyText);
+    if (value !== undefined && value !== 'test') {
+      this.faults.add(slot, `The environment is ${quoted(value)}, and the check moves money.`, remedy);
+    }
+  }
+
+  private headers(slot: Slot): ReadonlyMap<string, string> {
+    return new Map(
+      this.nodes.entries(slot).map(({ key, keyPlace, value }) => {
+        const complaint = checkHeader(key);
+        if (complaint !== undefined) this.faults.add(keyPlace, complaint.message, complaint.remedy);
+        return [key, this.nodes.text(value, checkHeaderValue) ?? ''];
+      }),
+    );
+  }
+
+  private signing(slot: Slot): Signing | null {
+    if (slot.tree?.kind === 'leaf' && slot.tree.value === 'none') return null;
+    const keys = ['scheme', 'header', 'timestamp_header', 'encoding', 'content', 'secret_file'];
+    const node = this.nodes.mapping(slot, keys);
+    if (node === undefined) return null;
+    this.nodes.word(this.nodes.required(node, 'scheme', 'Write "scheme: hmac-sha256".'), [
+      'hmac-sha256',
+    ] as const);
+    return {
+      header: this.text(node, 'header', checkHeader, 'Write the name of the header that has the signature.'),
+      timestampHeader: this.optionalText(node.get('timestamp_header'), checkHeader) ?? null,
+      encoding: this.optionalWord(node.get('encoding'), ['hex', 'base64'] as const, 'hex'),
+      content: this.optionalText(node.get('content'), checkSignedContent) ?? '{{timestamp}}.{{body}}',
+      secretFile: this.text(node, 'secret_file', anyText, 'Name a file that holds the secret alone.'),
+    };
+  }
+
+  private actions(top: Mapping): ReadonlyMap<WalletAction, ActionProfile> {
+    const slot = this.nodes.required(top, 'actions', 'Describe balance, debit, credit and rollback.');
+    const node = this.nodes.mapping(slot, WALLET_ACTION_NAMES);
+    const found = new Map<WalletAction, ActionProfile>();
+    if (node === undefined) return found;
+    for (const name of WALLET_ACTION_NAMES) {
+      const action = node.get(name);
+      if (action.tree !== undefined) {
+        const read = this.action(name, action);
+        if (read !== undefined) found.set(name, read);
+      } else if (REQUIRED_ACTIONS.includes(name)) {
+        this.faults.add(
+          node,
+          `The key "${name}" is missing.`,
+          'Describe the call: the effects cannot be seen without it.',
+        );
+      }
+    }
+    return found;
+  }
+
+  private action(name: WalletAction, slot: Slot): ActionProfile | undefined {
+    const node = this.nodes.mapping(slot, ['path', 'payload', 'enum_field']);
+    if (node === undefined) return undefined;
+    const shown = WALLET_ACTIONS[name].path;
+    const path =
+      shown !== null && node.get('path').tree === undefined
+        ? shown
+        : this.text(node, 'path', checkPath, 'Write the path under base_url, such as /v2/wallet/balance.');
+    const payloadSlot = this.nodes.required(
+      node,
+      'payload',
+      'Write the payload with places such as {{op_id}}.',
+    );
+    if (payloadSlot.tree === undefined) return undefined;
+    const payload = this.json(payloadSlot.tree, payloadSlot.path);
+    const places = placesOf(payload);
+    for (const place of REQUIRED_PLACES[name] ?? []) {
+      if (!places.has(place)) {
+        this.faults.add(
+          payloadSlot,
+          `The payload has no {{${place}}}.`,
+          `Put "{{${place}}}" where the field stands.`,
+        );
+      }
+    }
+    const opId = valueAt(payload, 'meta.op_id');
+    if (typeof opId !== 'string' || placesIn(opId).length === 0) {
+      this.faults.add(
+        payloadSlot,
+        'The payload has no meta.op_id with a place.',
+        'Write "meta: { op_id: \'{{op_id}}\' }".',
+      );
+    }
+    return { path, payload, enumField: this.optionalText(node.get('enum_field'), checkField) ?? null };
+  }
+
+  private json(tree: Tree, path: string): Json {
+    if (tree.kind === 'list') return tree.items.map((item, i) => this.json(item, childPath(path, i)));
+    if (tree.kind === 'mapping') {
+      return Object.fromEntries(
+        this.nodes
+          .entries({ path, at: tree.at, tree })
+          .map(({ key, value }) => [
+            key,
+            value.tree === undefined ? null : this.json(value.tree, value.path),
+          ]),
+      );
+    }
+    if (tree.kind === 'broken') return null;
+    const { value } = tree;
+    if (typeof value === 'number' || typeof value === 'boolean') return value;
+    if (typeof value !== 'string') return null;
+    for (const name of placesIn(value)) {
+      if (isPlace(name)) continue;
+      const remedy =
+        suggestion(name, PLACES) ?? `The places are ${PLACES.map((it) => `{{${it}}}`).join(' ')}.`;
+      this.faults.add({ path, at: tree.at }, `The place {{${name}}} is unknown.`, remedy);
+    }
+    return value;
+  }
+
+  private unsupported(slot: Slot): ReadonlyMap<WalletAction, string> {
+    const node = this.nodes.mapping(slot, WALLET_ACTION_NAMES);
+    return new Map(
+      WALLET_ACTION_NAMES.flatMap((name) => {
+        const path = node === undefined ? undefined : this.optionalText(node.get(name), checkPath);
+        return path === undefined ? [] : [[name, path] as const];
+      }),
+    );
+  }
+
+  private answers(top: Mapping): AnswerProfile {
+    const slot = this.nodes.required(top, 'answers', 'Write "answers: { balance: PATH }".');
+    const node = this.nodes.mapping(slot, ['balance', 'success', 'changing']);
+    if (node === undefined) return { balance: '', success: null, changing: [] };
+    return {
+      balance: this.text(
+        node,
+        'balance',
+        checkField,
+        'Write where the balance stands in an answer, such as data.balance.',
+      ),
+      success: this.success(node.get('success')),
+      changing: this.nodes.list(node.get('changing'), (item) => this.nodes.text(item, checkField)),
+    };
+  }
+
+  private success(slot: Slot): AnswerProfile['success'] {
+    const node = this.nodes.mapping(slot, ['field', 'values']);
+    if (node === undefined) return null;
+    const values = this.nodes.required(node, 'values', 'List the texts that mean success.');
+    return {
+      field: this.text(node, 'field', checkField, 'Name the field that tells a success, such as status.'),
+      values: this.nodes.list(values, (item) => this.nodes.text(item, anyText)),
+    };
+  }
+
+  private players(top: Mapping): ReadonlyMap<PlayerKind, TestPlayer> {
+    const slot = this.nodes.required(top, 'players', 'Describe at least the player "usual".');
+    const node = this.nodes.mapping(slot, PLAYER_KINDS);
+    if (node === undefined) return new Map();
+    this.nodes.required(node, 'usual', 'Name a player with money and a session.');
+    return new Map(
+      PLAYER_KINDS.flatMap((kind) => {
+        const player = this.player(node.get(kind));
+        return player === undefined ? [] : [[kind, player] as const];
+      }),
+    );
+  }
+
+  private player(slot: Slot): TestPlayer | undefined {
+    const node = this.nodes.mapping(slot, ['id', 'token', 'currency', 'exponent', 'earlier_bet']);
+    if (node === undefined) return undefined;
+    return {
+      id: this.text(node, 'id', anyText, 'Write the id of the player in the wallet.'),
+      token: this.text(node, 'token', anyText, 'Write a token that the wallet accepts for the player.'),
+      currency: this.text(node, 'currency', anyText, "Write the currency of the player's account."),
+      exponent: this.integer(node.get('exponent'), 0, 18) ?? 2,
+      earlierBet: this.optionalText(node.get('earlier_bet'), anyText) ?? null,
+    };
+  }
+
+  private limits(slot: Slot): CheckLimits {
+    const node = this.nodes.mapping(slot, ['requests', 'seconds']);
+    const read = (name: keyof CheckLimits) =>
+      (node && this.integer(node.get(name), 1, LARGEST_CHECK_LIMITS[name])) ?? DEFAULT_CHECK_LIMITS[name];
+    return { requests: read('requests'), seconds: read('seconds') };
+  }
+
+  private text(node: Mapping, key: string, check: Check, remedy: string): string {
+    return this.nodes.text(this.nodes.required(node, key, remedy), check) ?? '';
+  }
+
+  private optionalText(slot: Slot, check: Check): string | undefined {
+    return this.nodes.text(slot, check);
+  }
+
+  private optionalWord<W extends string>(slot: Slot, words: readonly W[], fallback: W): W {
+    return this.nodes.word(slot, words) ?? fallback;
+  }
+
+  private integer(slot: Slot, least: number, most: number): number | undefined {
+    const { tree } = slot;
+    if (tree === undefined || tree.kind === 'broken') return undefined;
+    if (tree.kind === 'leaf' && typeof tree.value === 'number' && Number.isInteger(tree.value)) {
+      if (tree.value >= least && tree.value <= most) return tree.value;
+    }
+    this.faults.add(
+      slot,
+      'This is no number of the allowed range.',
+      `Write a whole number from ${least} to ${most}.`,
+    );
+    return undefined;
+  }
+}
+
+const checkHeaderValue: Check = (text) =>
+  /^[\t\x20-\x7e]*$/.test(text)
+    ? undefined
+    : { message: 'HTTP allows no such value of a header.', remedy: 'Use printable ASCII characters.' };
+
+const SIGNED_PLACES = ['timestamp', 'path', 'body'];
+
+const checkSignedContent: Check = (text) => {
+  const unknown = placesIn(text).find((name) => !SIGNED_PLACES.includes(name));
+  if (unknown !== undefined) {
+    return {
+      message: `The place {{${unknown}}} is unknown.`,
+      remedy: 'The places are {{timestamp}}, {{path}} and {{body}}.',
+    };
+  }
+  if (placesIn(text).includes('body')) return undefined;
+  return { message: 'The signature covers no body.', remedy: 'Write {{body}} in the signed text.' };
+};

@@ -1,0 +1,74 @@
+/**
+ * The profile of a wallet: all that the documents do not show. schemas/wallet-profile.schema.json describes
+ * the same structure for editors.
+ */
+import type { WalletAction } from '../contract/actions';
+import type { AmountForm, Json } from './template';
+
+/** A player of the test wallet that a scenario needs. The wallet has them before the check begins. */
+export const PLAYER_KINDS = ['usual', 'poor', 'blocked', 'expired', 'limited', 'unknown'] as const;
+export type PlayerKind = (typeof PLAYER_KINDS)[number];
+
+export interface TestPlayer {
+  readonly id: string;
+  readonly token: string;
+  readonly currency: string;
+  readonly exponent: number;
+  /** The op_id of a bet that the wallet took before, for wallets whose wins must name one. */
+  readonly earlierBet: string | null;
+}
+
+export interface ActionProfile {
+  readonly path: string;
+  readonly payload: Json;
+  /** The path of a field of the payload that takes only certain words. */
+  readonly enumField: string | null;
+}
+
+export interface Signing {
+  readonly header: string;
+  readonly timestampHeader: string | null;
+  readonly encoding: 'hex' | 'base64';
+  /** The signed text: `{{timestamp}}`, `{{path}}` and `{{body}}` stand for those of the request. */
+  readonly content: string;
+  readonly secretFile: string;
+}
+
+export const TIMESTAMP_FORMS = ['rfc3339', 'unix_s', 'unix_ms'] as const;
+export type TimestampForm = (typeof TIMESTAMP_FORMS)[number];
+
+export interface WalletProfile {
+  readonly baseUrl: string;
+  readonly operatorId: string;
+  readonly keyId: string;
+  readonly idempotencyHeader: string;
+  readonly headers: ReadonlyMap<string, string>;
+  readonly ts: TimestampForm;
+  readonly amounts: AmountForm;
+  readonly game: string;
+  readonly signing: Signing | null;
+  readonly actions: ReadonlyMap<WalletAction, ActionProfile>;
+  /** Optional actions that the wallet does not implement. They are sent to this path. */
+  readonly unsupported: ReadonlyMap<WalletAction, string>;
+  readonly answers: AnswerProfile;
+  readonly players: ReadonlyMap<PlayerKind, TestPlayer>;
+  readonly limits: CheckLimits;
+}
+
+export interface AnswerProfile {
+  /** The path of the balance in the answer to `balance`. */
+  readonly balance: string;
+  /** How a success is recognized. Null: `status` is a text other than `error`. */
+  readonly success: { readonly field: string; readonly values: readonly string[] } | null;
+  /** Paths of fields that may differ between an answer and its repetition. */
+  readonly changing: readonly string[];
+}
+
+export interface CheckLimits {
+  readonly requests: number;
+  readonly seconds: number;
+}
+
+export const DEFAULT_CHECK_LIMITS: CheckLimits = { requests: 2_000, seconds: 300 };
+/** The most that a profile may set. */
+export const LARGEST_CHECK_LIMITS: CheckLimits = { requests: 20_000, seconds: 3_600 };

@@ -1,0 +1,139 @@
+/**
+ * Payloads as a profile writes them: JSON with places such as `{{amount}}`. The documents show no payload, so
+ * the kit knows the values, and the profile knows where they stand.
+ */
+import { isObject } from '../lib/json';
+
+export const PLACES = [
+  'op_id',
+  'player',
+  'token',
+  'amount',
+  'win',
+  'currency',
+  'exponent',
+  'round',
+  'game',
+  'original',
+] as const;
+/** A place of a template. `original` is the op_id of an earlier call; `win` is the credit of an atomic call. */
+export type Place = (typeof PLACES)[number];
+
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+/** The value of each place. A field whose place has no value is left out. */
+export type PlaceValues = Readonly<Partial<Record<Place, string>>>;
+
+const PLACE = /\{\{\s*([^{}]*?)\s*\}\}/g;
+/** One place alone may be written as a number: `{{amount|number}}`. */
+const NUMBER = /^\{\{\s*([a-z_]+)\s*\|\s*number\s*\}\}$/;
+
+export function isPlace(text: string): text is Place {
+  return PLACES.some((place) => place === text);
+}
+
+/** The names between the braces of a text, as they are written. */
+export function placesIn(text: string): string[] {
+  const number = NUMBER.exec(text)?.[1];
+  return number === undefined ? [...text.matchAll(PLACE)].map(([, name = '']) => name) : [number];
+}
+
+/** All places of a template. */
+export function placesOf(template: Json): ReadonlySet<string> {
+  if (typeof template === 'string') return new Set(placesIn(template));
+  if (typeof template !== 'object' || template === null) return new Set();
+  return new Set(Object.values(template).flatMap((value: Json) => [...placesOf(value)]));
+}
+
+/** Fills a template. @returns undefined where the whole template is a place without a value */
+export function fill(template: Json, values: PlaceValues): Json | undefined {
+  if (typeof template === 'string') return fillText(template, values);
+  if (typeof template !== 'object' || template === null) return template;
+  if (isList(template))
+    return template.map((item) => fill(item, values)).filter((item) => item !== undefined);
+  return Object.fromEntries(
+    Object.entries(template).flatMap(([key, value]) => {
+      const filled = fill(value, values);
+      return filled === undefined ? [] : [[key, filled]];
+    }),
+  );
+}
+
+/** `Array.isArray` does not narrow a readonly array. */
+function isList(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+function fillText(text: string, values: PlaceValues): Json | undefined {
+  const names = placesIn(text).filter(isPlace);
+  if (names.some((name) => values[name] === undefined)) return undefined;
+  const number = NUMBER.exec(text)?.[1];
+  if (number !== undefined && isPlace(number)) return Number(values[number]);
+  return text.replace(PLACE, (_, name: string) => (isPlace(name) ? (values[name] ?? '') : ''));
+}
+
+/** Replaces or adds the field at a path such as `meta.kind`. */
+export function withField(value: Json, path: string, field: Json): Json {
+  const [first = '', ...rest] = path.split('.');
+  const before: Readonly<Record<string, Json>> = isJsonObject(value) ? value : {};
+  return {
+    ...before,
+    [first]: rest.length === 0 ? field : withField(before[first] ?? {}, rest.join('.'), field),
+  };
+}
+
+function isJsonObject(value: Json): value is { readonly [key: string]: Json } {
+  return isObject(value);
+}
+
+/** Adds a field that no contract knows to each object. */
+export function withUnknownFields(value: Json): Json {
+  if (typeof value !== 'object' || value === null) return value;
+  if (isList(value)) return value.map(withUnknownFields);
+  return {
+    ...Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withUnknownFields(inner)])),
+    x_wallet_check: { since: 'a later version' },
+  };
+}
+
+/** The value at a path such as `data.balance`. */
+export function valueAt(value: unknown, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>(
+      (inner, key) => (isObject(inner) && Object.hasOwn(inner, key) ? inner[key] : undefined),
+      value,
+    );
+}
+
+/** A copy without the fields at the paths. */
+export function withoutFields(value: unknown, paths: readonly string[]): unknown {
+  return paths.reduce((rest, path) => withoutField(rest, path.split('.')), value);
+}
+
+function withoutField(value: unknown, [first = '', ...rest]: readonly string[]): unknown {
+  if (!isObject(value) || !Object.hasOwn(value, first)) return value;
+  const { [first]: inner, ...others } = value;
+  return rest.length === 0 ? others : { ...others, [first]: withoutField(inner, rest) };
+}
+
+/** Minor units as a profile writes amounts. */
+export function writeAmount(minor: bigint, form: AmountForm, exponent: number): string {
+  if (form === 'minor' || exponent === 0) return String(minor);
+  const digits = String(minor < 0n ? -minor : minor).padStart(exponent + 1, '0');
+  return `${minor < 0n ? '-' : ''}${digits.slice(0, -exponent)}.${digits.slice(-exponent)}`;
+}
+
+/** The minor units of a text or number of an answer; undefined where it is no amount. */
+export function readAmount(value: unknown, form: AmountForm, exponent: number): bigint | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return undefined;
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined;
+  const parts = /^(-?)(\d+)(?:\.(\d+))?$/.exec(String(value));
+  if (parts === null) return undefined;
+  const [, sign = '', whole = '', decimals = ''] = parts;
+  const scale = form === 'minor' ? 0 : exponent;
+  if (/[1-9]/.test(decimals.slice(scale))) return undefined;
+  return BigInt(`${sign}${whole}${decimals.slice(0, scale).padEnd(scale, '0')}`);
+}
+
+export type AmountForm = 'minor' | 'major';
