@@ -13,6 +13,7 @@ export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'wallet.request.v2.json': 'others_read',
   'wallet.error.v2.json': 'others_write',
   'reference.schema.json': 'others_write',
+  'wallet-profile.schema.json': 'others_write',
 };
 
 export const SCHEMAS = 'schemas';
