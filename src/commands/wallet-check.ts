@@ -8,6 +8,8 @@ import { NEVER, systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { counted } from '../lib/printable';
 import { describeFileFault } from '../reference-file/report';
+import { runEndpointChecks } from '../wallet-check/endpoint-runner';
+import { endpointChecksFor } from '../wallet-check/endpoints';
 import type { WalletProfile } from '../wallet-check/profile';
 import { parseProfile } from '../wallet-check/profile-file';
 import { jsonReport, junitReport, progressLine, tallyOf, textReport } from '../wallet-check/report';
@@ -32,9 +34,14 @@ export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal
     return USAGE;
   }
   const { profile } = parsed;
-  const all = scenariosFor(profile);
-  const scenarios = options.only === undefined ? all : selectScenarios(all, options.only);
-  if (scenarios.length === 0) {
+  const checks = endpointChecksFor(profile);
+  const all = [...scenariosFor(profile), ...checks.map(({ scenario }) => scenario)];
+  const chosen = new Set(options.only === undefined ? all : selectScenarios(all, options.only));
+  const chosenChecks = checks.filter(({ scenario }) => chosen.has(scenario));
+  for (const { scenario } of chosenChecks) chosen.delete(scenario);
+  const scenarios = [...chosen];
+  const total = scenarios.length + chosenChecks.length;
+  if (total === 0) {
     console.error(`no scenario has the words "${options.only}"; the scenarios are:`);
     console.error(all.map(({ id }) => `  ${id}`).join('\n'));
     return USAGE;
@@ -42,16 +49,21 @@ export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal
   const secret = await readSecret(profile, options.profile);
   if (secret === undefined) return USAGE;
   const transport = connectWallet(profile, secret, stop);
-  const unreachable = await whyNoAnswer(profile, transport);
+  const unreachable = scenarios.length === 0 ? undefined : await whyNoAnswer(profile, transport);
   if (unreachable !== undefined) {
     console.error(unreachable);
     return FAILED;
   }
-  const results = await runScenarios(scenarios, {
+  const played = await runScenarios(scenarios, {
     ...{ profile, transport, stop, clock: systemClock },
     run: `wc-${randomBytes(5).toString('hex')}`,
-    progress: (done, of, result) => console.error(progressLine(done, of, result)),
+    progress: (done, result) => console.error(progressLine(done, total, result)),
   });
+  const checked = await runEndpointChecks(chosenChecks, {
+    stop,
+    progress: (done, result) => console.error(progressLine(played.length + done, total, result)),
+  });
+  const results = [...played, ...checked];
   await printText(textReport(results));
   if (options.json !== undefined) await writeFile(options.json, jsonReport(results));
   if (options.junit !== undefined) await writeFile(options.junit, junitReport(results));

@@ -6,6 +6,16 @@ import { type Mapping, type Slot, suggestion, TreeReader } from '../reference-fi
 import { childPath, FaultReport, type FileFault } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
 import { readTree } from '../reference-file/yaml';
+import { type EndpointNodes, readCatalogue, readTokenEndpoint } from './endpoint-file';
+import {
+  anyText,
+  checkField,
+  checkHeader,
+  checkHeaderValue,
+  checkPath,
+  checkSignedContent,
+  checkUrl,
+} from './field-checks';
 import {
   type ActionProfile,
   type AnswerProfile,
@@ -50,6 +60,8 @@ const TOP_KEYS = [
   'answers',
   'players',
   'limits',
+  'catalogue',
+  'token_endpoint',
 ] as const;
 
 /** The actions without which no effect can be seen. */
@@ -63,39 +75,6 @@ const REQUIRED_PLACES: Readonly<Partial<Record<WalletAction, readonly Place[]>>>
   debit_and_credit: ['op_id', 'player', 'amount', 'win'],
   rollback: ['original'],
   reconcile: ['original'],
-};
-
-const anyText: Check = (text) =>
-  text === '' ? { message: 'The text is empty.', remedy: 'Write the value.' } : undefined;
-
-const checkHeader: Check = (text) =>
-  /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text)
-    ? undefined
-    : { message: 'HTTP allows no such header name.', remedy: 'Use letters, digits and hyphens.' };
-
-const checkPath: Check = (text) =>
-  /^\/[^\s?#]*$/.test(text)
-    ? undefined
-    : { message: 'The path is no path of a URL.', remedy: 'Begin with "/", without "?", "#" and spaces.' };
-
-const checkField: Check = (text) =>
-  /^[^.\s]+(\.[^.\s]+)*$/.test(text)
-    ? undefined
-    : {
-        message: 'This is no path of a field.',
-        remedy: 'Write keys with dots between them, such as data.balance.',
-      };
-
-const checkUrl: Check = (text) => {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '') {
-    if (url.username === '' && url.password === '') return undefined;
-    return { message: 'The URL holds credentials.', remedy: 'Put them under "headers" or "signing".' };
-  }
-  return {
-    message: 'This is no address of a wallet.',
-    remedy: 'Write http:// or https://, a host, and a path.',
-  };
 };
 
 class ProfileReader {
@@ -135,6 +114,8 @@ class ProfileReader {
       answers: this.answers(top),
       players: this.players(top),
       limits: this.limits(top.get('limits')),
+      catalogue: readCatalogue(this.endpointNodes(), top.get('catalogue')),
+      tokenEndpoint: readTokenEndpoint(this.endpointNodes(), top.get('token_endpoint')),
     };
   }
 
@@ -146,6 +127,14 @@ class ProfileReader {
     if (value !== undefined && value !== 'test') {
       this.faults.add(slot, `The environment is ${quoted(value)}, and the check moves money.`, remedy);
     }
+  }
+
+  private endpointNodes(): EndpointNodes {
+    return {
+      nodes: this.nodes,
+      headers: (slot) => this.headers(slot),
+      json: (slot) => (slot.tree === undefined ? null : this.json(slot.tree, slot.path)),
+    };
   }
 
   private headers(slot: Slot): ReadonlyMap<string, string> {
@@ -351,22 +340,3 @@ class ProfileReader {
     return undefined;
   }
 }
-
-const checkHeaderValue: Check = (text) =>
-  /^[\t\x20-\x7e]*$/.test(text)
-    ? undefined
-    : { message: 'HTTP allows no such value of a header.', remedy: 'Use printable ASCII characters.' };
-
-const SIGNED_PLACES = ['timestamp', 'path', 'body'];
-
-const checkSignedContent: Check = (text) => {
-  const unknown = placesIn(text).find((name) => !SIGNED_PLACES.includes(name));
-  if (unknown !== undefined) {
-    return {
-      message: `The place {{${unknown}}} is unknown.`,
-      remedy: 'The places are {{timestamp}}, {{path}} and {{body}}.',
-    };
-  }
-  if (placesIn(text).includes('body')) return undefined;
-  return { message: 'The signature covers no body.', remedy: 'Write {{body}} in the signed text.' };
-};

@@ -53,6 +53,35 @@ export interface WalletProfile {
   readonly answers: AnswerProfile;
   readonly players: ReadonlyMap<PlayerKind, TestPlayer>;
   readonly limits: CheckLimits;
+  readonly catalogue: CatalogueProfile | null;
+  readonly tokenEndpoint: TokenProfile | null;
+}
+
+/** A request of one of the operator's other endpoints. */
+export interface EndpointRequest {
+  readonly url: string;
+  readonly method: 'GET' | 'POST';
+  readonly headers: ReadonlyMap<string, string>;
+  /** Sent with POST. Null: nothing. */
+  readonly body: Json | null;
+}
+
+export interface CatalogueProfile extends EndpointRequest {
+  /** The header with the time of the request, in seconds since 1970. */
+  readonly timestampHeader: string;
+  /** The query parameter with the limit of a diff. */
+  readonly limitParameter: string;
+  /** The path of the list of games in an answer. */
+  readonly items: string;
+}
+
+export interface TokenProfile extends EndpointRequest {
+  /** The path of a JSON Web Token, whose claims are read. Null: the answer itself has the two fields. */
+  readonly jwt: string | null;
+  /** The path of the expiry: seconds or milliseconds since 1970, or RFC 3339. */
+  readonly expiry: string;
+  /** The path of the player's id. */
+  readonly playerId: string;
 }
 
 export interface AnswerProfile {

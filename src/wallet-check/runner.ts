@@ -50,7 +50,7 @@ export interface RunnerDeps {
   /** A word that no earlier run had. All ids of this run begin with it. */
   readonly run: string;
   readonly stop: AbortSignal;
-  readonly progress: (done: number, of: number, result: ScenarioResult) => void;
+  readonly progress: (done: number, result: ScenarioResult) => void;
 }
 
 export async function runScenarios(
@@ -62,7 +62,7 @@ export async function runScenarios(
   for (const scenario of scenarios) {
     const result = await runScenario(scenario, deps, budget);
     results.push(result);
-    deps.progress(results.length, scenarios.length, result);
+    deps.progress(results.length, result);
   }
   return results;
 }
