@@ -16,7 +16,7 @@ export const BUGS = {
   round_not_compared: { does: 'compares contents without the round', caughtBy: 'debit-with-other-round' },
   op_ids_by_action: { does: 'keeps op_ids for each action apart', caughtBy: 'op-id-of-another-action' },
   answer_lost_with_connection: {
-    does: 'stores the answer only where the connection still stands',
+    does: 'stores the answer only where the connection is still open',
     caughtBy: 'debit-cut-after-request',
   },
   rollback_each_time: { does: 'returns a stake for each rollback', caughtBy: 'rollback-twice' },

@@ -12,7 +12,7 @@ import { runEndpointChecks } from '../wallet-check/endpoint-runner';
 import { endpointChecksFor } from '../wallet-check/endpoints';
 import type { WalletProfile } from '../wallet-check/profile';
 import { parseProfile } from '../wallet-check/profile-file';
-import { jsonReport, junitReport, progressLine, tallyOf, textReport } from '../wallet-check/report';
+import { checkTally, jsonReport, junitReport, progressLine, textReport } from '../wallet-check/report';
 import { runScenarios } from '../wallet-check/runner';
 import { scenariosFor, selectScenarios } from '../wallet-check/scenarios/scenarios';
 import { connectWallet } from '../wallet-check/transport';
@@ -67,7 +67,7 @@ export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal
   await printText(textReport(results));
   if (options.json !== undefined) await writeFile(options.json, jsonReport(results));
   if (options.junit !== undefined) await writeFile(options.junit, junitReport(results));
-  const { passed, failed } = tallyOf(results);
+  const { passed, failed } = checkTally(results);
   return failed === 0 && passed > 0 && !stop.aborted ? DONE : FAILED;
 }
 

@@ -3,13 +3,13 @@ import type { Check } from '../reference-file/checks';
 import type { Mapping, Slot, TreeReader } from '../reference-file/reader';
 import { anyText, checkField, checkHeader, checkUrl } from './field-checks';
 import type { CatalogueProfile, EndpointRequest, TokenProfile } from './profile';
-import type { Json } from './template';
+import type { PayloadJson } from './template';
 
 /** The readers of the whole profile, which report faults. */
 export interface EndpointNodes {
   readonly nodes: TreeReader;
   headers(slot: Slot): ReadonlyMap<string, string>;
-  json(slot: Slot): Json | null;
+  json(slot: Slot): PayloadJson | null;
 }
 
 const REQUEST_KEYS = ['url', 'method', 'headers', 'body'] as const;
@@ -23,7 +23,7 @@ export function readCatalogue(readers: EndpointNodes, slot: Slot): CatalogueProf
     ...readRequest(readers, node),
     timestampHeader: text('timestamp_header', checkHeader, 'Name the header with the time of the request.'),
     limitParameter: readers.nodes.text(node.get('limit_parameter'), anyText) ?? 'limit',
-    items: text('items', checkField, 'Write where the list of games stands, such as data.games.'),
+    items: text('items', checkField, 'Write the path of the list of games, such as data.games.'),
   };
 }
 

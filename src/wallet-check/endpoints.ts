@@ -1,4 +1,4 @@
-/** Checks of the operator's catalogue and token endpoint: the requests, and what an answer must be. Pure. */
+/** Checks of the operator's catalogue and token endpoint: the requests, and the answers that they allow. Pure. */
 import { LIMITS, OPERATOR_TOKEN_SECONDS } from '../contract/limits';
 import { isObject, parseJson } from '../lib/json';
 import type { CatalogueProfile, EndpointRequest, TokenProfile, WalletProfile } from './profile';
@@ -15,7 +15,7 @@ export interface EndpointCheck {
   readonly scenario: Scenario;
   /** The request at a time in seconds since 1970. */
   request(now: number): EndpointRequest;
-  /** What the answer had to be; undefined where it is. */
+  /** The expected answer; undefined where the answer is as expected. */
   fault(reply: EndpointReply, now: number): string | undefined;
 }
 

@@ -1,7 +1,7 @@
-/** What a scenario needs of a profile. A scenario without it is not run, and the report says why. */
+/** The needs of a scenario. A scenario without it is not run, and the report says why. */
 import type { WalletProfile } from './profile';
 import { type Call, callsOf, playersOf, type Scenario } from './scenario';
-import { type Place, placesOf } from './template';
+import { type PayloadPlace, placesOf } from './template';
 
 /** @returns undefined where the profile has everything */
 export function missingFor(scenario: Scenario, profile: WalletProfile): string | undefined {
@@ -27,7 +27,7 @@ function missingForCall(call: Call, profile: WalletProfile): string | undefined 
   return undefined;
 }
 
-function neededPlaces({ action, original, currency, exponentOff, without = [], win }: Call): Place[] {
+function neededPlaces({ action, original, currency, exponentOff, without = [], win }: Call): PayloadPlace[] {
   return [
     ...without,
     ...(original !== undefined && action === 'credit' ? (['original'] as const) : []),

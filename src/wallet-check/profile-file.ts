@@ -29,7 +29,15 @@ import {
   TIMESTAMP_FORMS,
   type WalletProfile,
 } from './profile';
-import { isPlace, type Json, PLACES, type Place, placesIn, placesOf, valueAt } from './template';
+import {
+  isPlace,
+  type PayloadJson,
+  type PayloadPlace,
+  PLACES,
+  placesIn,
+  placesOf,
+  valueAt,
+} from './template';
 
 export type ParsedProfile = { readonly profile: WalletProfile } | { readonly faults: readonly FileFault[] };
 
@@ -68,7 +76,7 @@ const TOP_KEYS = [
 const REQUIRED_ACTIONS: readonly WalletAction[] = ['balance', 'debit', 'credit', 'rollback'];
 
 /** The places that the payload of an action must have. */
-const REQUIRED_PLACES: Readonly<Partial<Record<WalletAction, readonly Place[]>>> = {
+const REQUIRED_PLACES: Readonly<Partial<Record<WalletAction, readonly PayloadPlace[]>>> = {
   balance: ['player'],
   debit: ['op_id', 'player', 'amount'],
   credit: ['op_id', 'player', 'amount'],
@@ -203,11 +211,7 @@ class ProfileReader {
     const places = placesOf(payload);
     for (const place of REQUIRED_PLACES[name] ?? []) {
       if (!places.has(place)) {
-        this.faults.add(
-          payloadSlot,
-          `The payload has no {{${place}}}.`,
-          `Put "{{${place}}}" where the field stands.`,
-        );
+        this.faults.add(payloadSlot, `The payload has no {{${place}}}.`, `Put "{{${place}}}" in its field.`);
       }
     }
     const opId = valueAt(payload, 'meta.op_id');
@@ -221,7 +225,7 @@ class ProfileReader {
     return { path, payload, enumField: this.optionalText(node.get('enum_field'), checkField) ?? null };
   }
 
-  private json(tree: Tree, path: string): Json {
+  private json(tree: Tree, path: string): PayloadJson {
     if (tree.kind === 'list') return tree.items.map((item, i) => this.json(item, childPath(path, i)));
     if (tree.kind === 'mapping') {
       return Object.fromEntries(
@@ -265,7 +269,7 @@ class ProfileReader {
         node,
         'balance',
         checkField,
-        'Write where the balance stands in an answer, such as data.balance.',
+        'Write the path of the balance in an answer, such as data.balance.',
       ),
       success: this.success(node.get('success')),
       changing: this.nodes.list(node.get('changing'), (item) => this.nodes.text(item, checkField)),
@@ -277,7 +281,7 @@ class ProfileReader {
     if (node === undefined) return null;
     const values = this.nodes.required(node, 'values', 'List the texts that mean success.');
     return {
-      field: this.text(node, 'field', checkField, 'Name the field that tells a success, such as status.'),
+      field: this.text(node, 'field', checkField, 'Name the field that marks a success, such as status.'),
       values: this.nodes.list(values, (item) => this.nodes.text(item, anyText)),
     };
   }

@@ -3,7 +3,7 @@
  * the same structure for editors.
  */
 import type { WalletAction } from '../contract/actions';
-import type { AmountForm, Json } from './template';
+import type { AmountForm, PayloadJson } from './template';
 
 /** A player of the test wallet that a scenario needs. The wallet has them before the check begins. */
 export const PLAYER_KINDS = ['usual', 'poor', 'blocked', 'expired', 'limited', 'unknown'] as const;
@@ -20,7 +20,7 @@ export interface TestPlayer {
 
 export interface ActionProfile {
   readonly path: string;
-  readonly payload: Json;
+  readonly payload: PayloadJson;
   /** The path of a field of the payload that takes only certain words. */
   readonly enumField: string | null;
 }
@@ -63,7 +63,7 @@ export interface EndpointRequest {
   readonly method: 'GET' | 'POST';
   readonly headers: ReadonlyMap<string, string>;
   /** Sent with POST. Null: nothing. */
-  readonly body: Json | null;
+  readonly body: PayloadJson | null;
 }
 
 export interface CatalogueProfile extends EndpointRequest {

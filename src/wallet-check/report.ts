@@ -9,7 +9,7 @@ export interface CheckTally {
   readonly notRun: number;
 }
 
-export function tallyOf(results: readonly ScenarioResult[]): CheckTally {
+export function checkTally(results: readonly ScenarioResult[]): CheckTally {
   const count = (status: ScenarioResult['status']) => results.filter((it) => it.status === status).length;
   return { passed: count('passed'), failed: count('failed'), notRun: count('not_run') };
 }
@@ -23,7 +23,7 @@ export function progressLine(done: number, of: number, { scenario, status, reaso
 const PROBLEMS_SHOWN = 3;
 
 export function textReport(results: readonly ScenarioResult[]): string {
-  const { passed, failed, notRun } = tallyOf(results);
+  const { passed, failed, notRun } = checkTally(results);
   const requests = results.reduce((sum, it) => sum + it.requests, 0);
   const seconds = results.reduce((sum, it) => sum + it.seconds, 0);
   const summary = `${counted(results.length, 'scenario')}: ${passed} passed, ${failed} failed, ${notRun} not run; ${counted(requests, 'request')} in ${seconds.toFixed(1)} s`;
@@ -54,7 +54,7 @@ function problemLines({ sent, came, expected }: CheckProblem): string[] {
 }
 
 export function jsonReport(results: readonly ScenarioResult[]): string {
-  const { passed, failed, notRun } = tallyOf(results);
+  const { passed, failed, notRun } = checkTally(results);
   const scenarios = results.map(
     ({ scenario: { id, rule, must }, status, reason, problems, requests, seconds }) => ({
       ...{ id, rule, must, status, reason, requests },
@@ -66,7 +66,7 @@ export function jsonReport(results: readonly ScenarioResult[]): string {
 }
 
 export function junitReport(results: readonly ScenarioResult[]): string {
-  const { failed, notRun } = tallyOf(results);
+  const { failed, notRun } = checkTally(results);
   const seconds = results.reduce((sum, it) => sum + it.seconds, 0);
   const attributes = `name="wallet-check" tests="${results.length}" failures="${failed}" errors="0" skipped="${notRun}" time="${seconds.toFixed(3)}"`;
   const lines = ['<?xml version="1.0" encoding="UTF-8"?>', `<testsuites>`, `<testsuite ${attributes}>`];

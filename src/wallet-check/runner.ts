@@ -15,7 +15,7 @@ import type { PlayerKind, TestPlayer, WalletProfile } from './profile';
 import { type Call, call, callsOf, type Scenario, type ScenarioAmount, type Step } from './scenario';
 import {
   fill,
-  type Json,
+  type PayloadJson,
   type PlaceValues,
   readAmount,
   valueAt,
@@ -286,14 +286,21 @@ class Play {
       action?.enumField ?? null,
     );
     const rawBody = one.body === 'not_json' ? '{"request_id": "wallet-check", "payload": {' : undefined;
-    const { wrongSignature, cut } = one;
-    const reply = await transport.call(one.action, payload, { opId, path, rawBody, wrongSignature, cut });
+    const { wrongSignature, unknownFields, cut } = one;
+    const reply = await transport.call(one.action, payload, {
+      opId,
+      path,
+      rawBody,
+      wrongSignature,
+      unknownFields,
+      cut,
+    });
     if (this.deps.stop.aborted) throw new BudgetError('the check was interrupted');
     const sent = `POST ${path} ${rawBody ?? this.withoutTokens(JSON.stringify({ payload }))}${cut === undefined ? '' : ` (connection cut: ${cut.replace('_', ' ')})`}`;
     return { call: one, sent, reply, answer: interpretReply(one.action, reply, successRule(profile)) };
   }
 
-  private payloadOf(one: Call, template: Json, enumField: string | null): Json {
+  private payloadOf(one: Call, template: PayloadJson, enumField: string | null): PayloadJson {
     const player = this.playerOf(one.player ?? 'usual');
     const values: Record<string, string | undefined> = {
       op_id: this.idOf(one.op),

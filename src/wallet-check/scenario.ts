@@ -6,7 +6,7 @@
 import type { WalletAction } from '../contract/actions';
 import type { ErrorCode } from '../contract/error-codes';
 import type { PlayerKind } from './profile';
-import type { Place } from './template';
+import type { PayloadPlace } from './template';
 
 /** Minor units; `all`: the player's balance; `more_than_all`: one more; `overflow`: 2^63, too large for 64 bits. */
 export type ScenarioAmount = bigint | 'all' | 'more_than_all' | 'overflow';
@@ -41,7 +41,7 @@ export interface Call {
   /** Added to the exponent of the player's currency. */
   readonly exponentOff?: number;
   /** Places whose fields are left out. */
-  readonly without?: readonly Place[];
+  readonly without?: readonly PayloadPlace[];
   /** Gives the enum field of the profile an unknown word. */
   readonly unknownEnum?: true;
   readonly unknownFields?: true;
@@ -105,7 +105,7 @@ export const rollback = (
   details: Details = {},
 ): Call => call('rollback', op, expect, { amount: STAKE, round: 'round', original, ...details });
 
-export const send = (one: Call): Step => ({ type: 'call', call: one });
+export const sendOne = (one: Call): Step => ({ type: 'call', call: one });
 
 /** The same call several times at once. */
 export const times = (count: number, one: Call): Step => ({

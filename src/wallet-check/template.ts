@@ -1,6 +1,6 @@
 /**
  * Payloads as a profile writes them: JSON with places such as `{{amount}}`. The documents show no payload, so
- * the kit knows the values, and the profile knows where they stand.
+ * the kit knows the values, and the profile knows their fields.
  */
 import { isObject } from '../lib/json';
 
@@ -17,18 +17,24 @@ export const PLACES = [
   'original',
 ] as const;
 /** A place of a template. `original` is the op_id of an earlier call; `win` is the credit of an atomic call. */
-export type Place = (typeof PLACES)[number];
+export type PayloadPlace = (typeof PLACES)[number];
 
-export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+export type PayloadJson =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly PayloadJson[]
+  | { readonly [key: string]: PayloadJson };
 
 /** The value of each place. A field whose place has no value is left out. */
-export type PlaceValues = Readonly<Partial<Record<Place, string>>>;
+export type PlaceValues = Readonly<Partial<Record<PayloadPlace, string>>>;
 
 const PLACE = /\{\{\s*([^{}]*?)\s*\}\}/g;
 /** One place alone may be written as a number: `{{amount|number}}`. */
 const NUMBER = /^\{\{\s*([a-z_]+)\s*\|\s*number\s*\}\}$/;
 
-export function isPlace(text: string): text is Place {
+export function isPlace(text: string): text is PayloadPlace {
   return PLACES.some((place) => place === text);
 }
 
@@ -39,14 +45,14 @@ export function placesIn(text: string): string[] {
 }
 
 /** All places of a template. */
-export function placesOf(template: Json): ReadonlySet<string> {
+export function placesOf(template: PayloadJson): ReadonlySet<string> {
   if (typeof template === 'string') return new Set(placesIn(template));
   if (typeof template !== 'object' || template === null) return new Set();
-  return new Set(Object.values(template).flatMap((value: Json) => [...placesOf(value)]));
+  return new Set(Object.values(template).flatMap((value: PayloadJson) => [...placesOf(value)]));
 }
 
 /** Fills a template. @returns undefined where the whole template is a place without a value */
-export function fill(template: Json, values: PlaceValues): Json | undefined {
+export function fill(template: PayloadJson, values: PlaceValues): PayloadJson | undefined {
   if (typeof template === 'string') return fillText(template, values);
   if (typeof template !== 'object' || template === null) return template;
   if (isList(template))
@@ -60,11 +66,11 @@ export function fill(template: Json, values: PlaceValues): Json | undefined {
 }
 
 /** `Array.isArray` does not narrow a readonly array. */
-function isList(value: Json): value is readonly Json[] {
+function isList(value: PayloadJson): value is readonly PayloadJson[] {
   return Array.isArray(value);
 }
 
-function fillText(text: string, values: PlaceValues): Json | undefined {
+function fillText(text: string, values: PlaceValues): PayloadJson | undefined {
   const names = placesIn(text).filter(isPlace);
   if (names.some((name) => values[name] === undefined)) return undefined;
   const number = NUMBER.exec(text)?.[1];
@@ -73,26 +79,29 @@ function fillText(text: string, values: PlaceValues): Json | undefined {
 }
 
 /** Replaces or adds the field at a path such as `meta.kind`. */
-export function withField(value: Json, path: string, field: Json): Json {
+export function withField(value: PayloadJson, path: string, field: PayloadJson): PayloadJson {
   const [first = '', ...rest] = path.split('.');
-  const before: Readonly<Record<string, Json>> = isJsonObject(value) ? value : {};
+  const before: Readonly<Record<string, PayloadJson>> = isJsonObject(value) ? value : {};
   return {
     ...before,
     [first]: rest.length === 0 ? field : withField(before[first] ?? {}, rest.join('.'), field),
   };
 }
 
-function isJsonObject(value: Json): value is { readonly [key: string]: Json } {
+function isJsonObject(value: PayloadJson): value is { readonly [key: string]: PayloadJson } {
   return isObject(value);
 }
 
-/** Adds a field that no contract knows to each object. */
-export function withUnknownFields(value: Json): Json {
+/** A field that no contract knows. */
+export const UNKNOWN_FIELD = { x_wallet_check: { since: 'a later version' } } as const;
+
+/** Adds it to each object. */
+export function withUnknownFields(value: PayloadJson): PayloadJson {
   if (typeof value !== 'object' || value === null) return value;
   if (isList(value)) return value.map(withUnknownFields);
   return {
     ...Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withUnknownFields(inner)])),
-    x_wallet_check: { since: 'a later version' },
+    ...UNKNOWN_FIELD,
   };
 }
 

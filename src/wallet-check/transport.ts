@@ -8,7 +8,7 @@ import { readUpTo } from '../lib/read-limited';
 import { MAX_REPLY_BYTES, type WalletReply } from '../wallet/answer';
 import type { TimestampForm, WalletProfile } from './profile';
 import type { Cut } from './scenario';
-import type { Json } from './template';
+import { type PayloadJson, UNKNOWN_FIELD } from './template';
 
 export interface TransportOptions {
   /** The value of the idempotency header. */
@@ -17,12 +17,14 @@ export interface TransportOptions {
   /** Sent in place of the envelope. */
   readonly rawBody?: string | undefined;
   readonly wrongSignature?: boolean | undefined;
+  /** Adds a field to the envelope that no contract knows. */
+  readonly unknownFields?: boolean | undefined;
   readonly cut?: Cut | undefined;
 }
 
 /** Never rejects: a call without a reply has a reply of the type `nothing`. */
 export interface WalletTransport {
-  call(action: WalletAction, payload: Json, options: TransportOptions): Promise<WalletReply>;
+  call(action: WalletAction, payload: PayloadJson, options: TransportOptions): Promise<WalletReply>;
 }
 
 type TransportProfile = Pick<
@@ -35,7 +37,7 @@ export function connectWallet(profile: TransportProfile, secret: string, stop: A
   const base = profile.baseUrl.replace(/\/+$/, '');
   return {
     call(_action, payload, options) {
-      const { opId, path, rawBody, wrongSignature = false, cut } = options;
+      const { opId, path, rawBody, wrongSignature = false, unknownFields = false, cut } = options;
       const now = Date.now();
       const requestId = randomUUID();
       const envelope = {
@@ -43,7 +45,7 @@ export function connectWallet(profile: TransportProfile, secret: string, stop: A
         ts: timestamp(profile.ts, now),
         operator_id: profile.operatorId,
       };
-      const body = rawBody ?? JSON.stringify({ ...envelope, payload });
+      const body = rawBody ?? JSON.stringify({ ...envelope, payload, ...(unknownFields && UNKNOWN_FIELD) });
       const url = new URL(`${base}${path}`);
       const headers = {
         'content-type': 'application/json',

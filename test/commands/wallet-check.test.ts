@@ -1,10 +1,12 @@
 /** wallet-check against the example wallet on a real Postgres: a sound one, and one with each planted bug. */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BUG_NAMES, BUGS, type BugName } from '../../dev/example-wallet/bugs';
 import { type RunningWallet, startExampleWallet } from '../../dev/example-wallet/server';
 import { projectRoot } from '../../dev/servers/download';
+import { walletCheck } from '../../src/commands/wallet-check';
 import { NEVER, systemClock } from '../../src/lib/clock';
 import type { WalletProfile } from '../../src/wallet-check/profile';
 import { parseProfile } from '../../src/wallet-check/profile-file';
@@ -80,3 +82,89 @@ test('a sound wallet passes each scenario that names a bug, alone', async () => 
   const failed = outcomes(await check(named, [])).filter(({ status }) => status !== 'passed');
   expect(failed).toEqual([]);
 }, 120_000);
+
+describe('the command', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'wallet-check-'));
+    writeFileSync(join(directory, 'wallet.secret'), `${SECRET}\n`);
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  /** Runs the command with the example profile, in which texts are replaced. */
+  async function run(changes: readonly (readonly [string, string])[], only?: string) {
+    const text = readFileSync(join(projectRoot, 'schemas/examples/wallet.yaml'), 'utf8');
+    const changed = changes.reduce((rest, [was, is]) => rest.replace(was, is), text);
+    const [profile, junit, json] = ['wallet.yaml', 'wallet.xml', 'wallet.json'].map((name) =>
+      join(directory, name),
+    );
+    writeFileSync(profile!, changed);
+    const printed: string[] = [];
+    const take = (part: unknown) => {
+      printed.push(String(part));
+      return true;
+    };
+    const spies = [
+      jest.spyOn(console, 'error').mockImplementation(take),
+      jest.spyOn(process.stdout, 'write').mockImplementation(take),
+    ];
+    const code = await walletCheck({ profile: profile!, only, junit, json }, NEVER).finally(() => {
+      for (const spy of spies) spy.mockRestore();
+    });
+    const read = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+    return { code, printed: printed.join('\n'), junit: read(junit!), json: read(json!) };
+  }
+
+  async function start(bugs: readonly BugName[]) {
+    wallet = await startExampleWallet({
+      ...{ databaseUrl: database.url, secret: SECRET, keyId: 'wallet-key-1', port: 0 },
+      bugs: new Set(bugs),
+    });
+    return [['http://127.0.0.1:8787', wallet.url]] as const;
+  }
+
+  test('ends with 0 where all chosen scenarios pass, and writes JUnit and JSON', async () => {
+    const { code, printed, junit, json } = await run(await start([]), 'rollback');
+    expect([code, printed]).toEqual([
+      0,
+      expect.stringMatching(/ \d+ passed, 0 failed, 0 not run; \d+ requests in /),
+    ]);
+    expect(junit).toContain('<testcase classname="wallet-check" name="rollback-before-debit"');
+    expect(JSON.parse(json)).toMatchObject({ failed: 0, not_run: 0 });
+    expect(`${printed}${junit}${json}`).not.toMatch(/t-usual|secret-of-the-test/);
+  });
+
+  test('ends with 1 where a scenario fails, and reports rule, request, answer and expectation', async () => {
+    const { code, printed, junit } = await run(
+      await start(['rollback_of_unknown_forgotten']),
+      'rollback-before-debit',
+    );
+    expect(code).toBe(1);
+    expect(printed).toMatch(
+      /FAILED rollback-before-debit\n {2}rule {6}7\.3: ERROR_CODE_ALREADY_ROLLED_BACK\n {2}must .*\n {2}sent {6}POST \/v2\/wallet\/debit .*\n {2}came {6}a success; HTTP 200 .*\n {2}expected {2}a refusal with ERROR_CODE_ALREADY_ROLLED_BACK/,
+    );
+    expect(junit).toContain('failures="1"');
+  });
+
+  test('ends with 1 and one message where there is no wallet', async () => {
+    const { code, printed } = await run([['http://127.0.0.1:8787', 'http://127.0.0.1:9']]);
+    expect([code, printed]).toEqual([
+      1,
+      expect.stringMatching(/^there is no wallet at http:\/\/127\.0\.0\.1:9;/),
+    ]);
+  });
+
+  test('ends with 2 and sends nothing for a profile without a test environment', async () => {
+    const changes = await start([]);
+    const { code, printed } = await run([...changes, ['environment: test', 'environment: production']]);
+    expect([code, printed]).toEqual([
+      2,
+      expect.stringMatching(/wallet\.yaml:8:14: environment: .*moves money/),
+    ]);
+  });
+
+  test('ends with 2 where no scenario has the words', async () => {
+    const { code, printed } = await run(await start([]), 'no-such-words');
+    expect([code, printed]).toEqual([2, expect.stringContaining('bets-beyond-balance')]);
+  });
+});

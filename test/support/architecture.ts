@@ -136,8 +136,9 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   yaml: /^src\/reference-file\/yaml\.ts$/,
 };
 
-/** Code without I/O and clock: the domain, the contract, and the wallet's answer and policy. */
-const PURE_FILES = /^src\/(domain|contract)\/|^src\/wallet\/(answer|policy)\.ts$/;
+/** Code without I/O and clock: the domain, the contract, and parts of the wallet and of its check. */
+const PURE_FILES =
+  /^src\/(domain|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy)\.ts$|^src\/wallet-check\/(endpoints|judge|needs|report|scenario|template)\.ts$/;
 
 function isPure(path: string): boolean {
   return PURE_FILES.test(path);

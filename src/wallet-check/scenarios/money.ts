@@ -10,7 +10,7 @@ import {
   rollback,
   type Scenario,
   STAKE,
-  send,
+  sendOne,
   times,
 } from '../scenario';
 
@@ -37,9 +37,9 @@ export const MONEY: readonly Scenario[] = [
     rule: '4.2: debit and credit',
     must: 'A debit takes its stake, a credit pays its amount, each exactly.',
     steps: [
-      send(debit('bet')),
+      sendOne(debit('bet')),
       moved(-STAKE),
-      send(credit('win', undefined, { amount: 257n, original: 'bet' })),
+      sendOne(credit('win', undefined, { amount: 257n, original: 'bet' })),
       moved(257n - STAKE),
     ],
   },
@@ -47,7 +47,7 @@ export const MONEY: readonly Scenario[] = [
     id: 'poor-bet',
     rule: '7.3: ERROR_CODE_INSUFFICIENT_FUNDS',
     must: 'A debit of one minor unit more than the balance is refused, and takes nothing.',
-    steps: [send(debit('bet', poor, { player: 'poor', amount: 'more_than_all' })), moved(0n, 'poor')],
+    steps: [sendOne(debit('bet', poor, { player: 'poor', amount: 'more_than_all' })), moved(0n, 'poor')],
   },
   {
     id: 'bets-beyond-balance',
@@ -56,7 +56,7 @@ export const MONEY: readonly Scenario[] = [
     steps: [
       { type: 'together', calls: BETS_OF_ALL, accepted: 1 },
       ...BETS_OF_ALL.map(({ op, round = '' }) =>
-        send(rollback(`undo-${op}`, op, undefined, { player: 'poor', amount: 'all', round })),
+        sendOne(rollback(`undo-${op}`, op, undefined, { player: 'poor', amount: 'all', round })),
       ),
       moved(0n, 'poor'),
     ],
@@ -66,7 +66,7 @@ export const MONEY: readonly Scenario[] = [
     rule: '7.3: ERROR_CODE_UNKNOWN_ORIGINAL',
     must: 'A credit that names an unknown original is refused, and pays nothing.',
     steps: [
-      send(credit('win', refused('ERROR_CODE_UNKNOWN_ORIGINAL'), { original: 'never-sent' })),
+      sendOne(credit('win', refused('ERROR_CODE_UNKNOWN_ORIGINAL'), { original: 'never-sent' })),
       moved(0n),
     ],
   },
@@ -75,9 +75,9 @@ export const MONEY: readonly Scenario[] = [
     rule: '7.3: ERROR_CODE_BUSINESS_REJECTED',
     must: 'A new bet into a closed round is refused, and takes nothing.',
     steps: [
-      send(debit('bet')),
-      send(call('close_round', 'close', undefined, { round: 'round' })),
-      send(debit('late-bet', refused('ERROR_CODE_BUSINESS_REJECTED'))),
+      sendOne(debit('bet')),
+      sendOne(call('close_round', 'close', undefined, { round: 'round' })),
+      sendOne(debit('late-bet', refused('ERROR_CODE_BUSINESS_REJECTED'))),
       moved(-STAKE),
     ],
   },
@@ -86,7 +86,7 @@ export const MONEY: readonly Scenario[] = [
     rule: '8: stored answer per op_id',
     must: 'The closing of a round that comes again gets the stored answer.',
     steps: [
-      send(debit('bet')),
+      sendOne(debit('bet')),
       times(5, call('close_round', 'close', undefined, { round: 'round' })),
       oneAnswer('close'),
       moved(-STAKE),
@@ -96,7 +96,7 @@ export const MONEY: readonly Scenario[] = [
     id: 'atomic',
     rule: ATOMIC,
     must: 'A debit and credit in one call moves the difference.',
-    steps: [send(atomic('spin')), moved(STAKE * 2n)],
+    steps: [sendOne(atomic('spin')), moved(STAKE * 2n)],
   },
   {
     id: 'atomic-in-parallel',
@@ -109,7 +109,7 @@ export const MONEY: readonly Scenario[] = [
     rule: ATOMIC,
     must: 'Where the balance does not cover the stake, neither the debit nor the credit happens.',
     steps: [
-      send(
+      sendOne(
         call('debit_and_credit', 'spin', poor, {
           ...{ player: 'poor', amount: 'more_than_all', win: STAKE, round: 'round' },
         }),
@@ -121,7 +121,7 @@ export const MONEY: readonly Scenario[] = [
     id: 'atomic-rolled-back',
     rule: ATOMIC,
     must: 'The rollback of a debit and credit undoes both.',
-    steps: [send(atomic('spin')), send(rollback('undo', 'spin')), moved(0n)],
+    steps: [sendOne(atomic('spin')), sendOne(rollback('undo', 'spin')), moved(0n)],
   },
   {
     id: 'latency',
@@ -129,7 +129,7 @@ export const MONEY: readonly Scenario[] = [
     must: 'Of twenty debits in turn, half are answered within 1 s, and all within 5 s.',
     steps: [
       { type: 'latency', calls: DEBITS_IN_TURN },
-      ...DEBITS_IN_TURN.map(({ op }) => send(rollback(`undo-${op}`, op))),
+      ...DEBITS_IN_TURN.map(({ op }) => sendOne(rollback(`undo-${op}`, op))),
       moved(0n),
     ],
   },
@@ -141,6 +141,8 @@ export function unsupportedScenarios(actions: Iterable<WalletAction>): Scenario[
     id: `unsupported-${action.replaceAll('_', '-')}`,
     rule: '7.3: ERROR_CODE_UNSUPPORTED_ACTION',
     must: 'An optional action that is not implemented is refused with the envelope, by HTTP 200 or 404.',
-    steps: [send(call(action, 'optional', refused('ERROR_CODE_UNSUPPORTED_ACTION'), { unsupported: true }))],
+    steps: [
+      sendOne(call(action, 'optional', refused('ERROR_CODE_UNSUPPORTED_ACTION'), { unsupported: true })),
+    ],
   }));
 }

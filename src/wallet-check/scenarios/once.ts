@@ -9,7 +9,7 @@ import {
   rollback,
   type Scenario,
   STAKE,
-  send,
+  sendOne,
   times,
   unread,
 } from '../scenario';
@@ -21,9 +21,9 @@ const ROLLBACK = '7.3: a bet without an answer ends in a rollback';
 
 /** A connection that breaks, and the retry that the service sends. */
 const cutThenSent = (first: ReturnType<typeof debit>, change: bigint): Scenario['steps'] => [
-  send({ ...first, cut: 'after_request', expect: unread }),
-  send(first),
-  send(first),
+  sendOne({ ...first, cut: 'after_request', expect: unread }),
+  sendOne(first),
+  sendOne(first),
   oneAnswer(first.op),
   moved(change),
 ];
@@ -40,7 +40,7 @@ export const REPEATED: readonly Scenario[] = [
     rule: RESEND,
     must: 'The same credit twenty times at once pays once, and has one answer.',
     steps: [
-      send(debit('bet')),
+      sendOne(debit('bet')),
       times(20, credit('win', undefined, { original: 'bet' })),
       oneAnswer('win'),
       moved(0n),
@@ -50,16 +50,22 @@ export const REPEATED: readonly Scenario[] = [
     id: 'debit-repeated',
     rule: RESEND,
     must: 'A debit that comes again on another connection gets the stored answer, without a second effect.',
-    steps: [send(debit('bet')), send(debit('bet')), send(debit('bet')), oneAnswer('bet'), moved(-STAKE)],
+    steps: [
+      sendOne(debit('bet')),
+      sendOne(debit('bet')),
+      sendOne(debit('bet')),
+      oneAnswer('bet'),
+      moved(-STAKE),
+    ],
   },
   {
     id: 'credit-repeated',
     rule: RESEND,
     must: 'A credit that comes again gets the stored answer, without a second effect.',
     steps: [
-      send(debit('bet')),
-      send(credit('win', undefined, { original: 'bet' })),
-      send(credit('win', undefined, { original: 'bet' })),
+      sendOne(debit('bet')),
+      sendOne(credit('win', undefined, { original: 'bet' })),
+      sendOne(credit('win', undefined, { original: 'bet' })),
       oneAnswer('win'),
       moved(0n),
     ],
@@ -68,22 +74,22 @@ export const REPEATED: readonly Scenario[] = [
     id: 'debit-with-other-amount',
     rule: CONFLICT,
     must: 'A debit with a used op_id and another amount is a conflict, and moves nothing.',
-    steps: [send(debit('bet')), send(debit('bet', conflict, { amount: STAKE + 1n })), moved(-STAKE)],
+    steps: [sendOne(debit('bet')), sendOne(debit('bet', conflict, { amount: STAKE + 1n })), moved(-STAKE)],
   },
   {
     id: 'debit-with-other-round',
     rule: CONFLICT,
     must: 'A debit with a used op_id and another round is a conflict, and moves nothing.',
-    steps: [send(debit('bet')), send(debit('bet', conflict, { round: 'other-round' })), moved(-STAKE)],
+    steps: [sendOne(debit('bet')), sendOne(debit('bet', conflict, { round: 'other-round' })), moved(-STAKE)],
   },
   {
     id: 'credit-with-other-amount',
     rule: CONFLICT,
     must: 'A credit with a used op_id and another amount is a conflict, and moves nothing.',
     steps: [
-      send(debit('bet')),
-      send(credit('win', undefined, { original: 'bet' })),
-      send(credit('win', conflict, { original: 'bet', amount: STAKE * 2n })),
+      sendOne(debit('bet')),
+      sendOne(credit('win', undefined, { original: 'bet' })),
+      sendOne(credit('win', conflict, { original: 'bet', amount: STAKE * 2n })),
       moved(0n),
     ],
   },
@@ -91,7 +97,7 @@ export const REPEATED: readonly Scenario[] = [
     id: 'op-id-of-another-action',
     rule: CONFLICT,
     must: 'A credit with the op_id of a debit is a conflict, and moves nothing.',
-    steps: [send(debit('bet')), send(credit('bet', conflict)), moved(-STAKE)],
+    steps: [sendOne(debit('bet')), sendOne(credit('bet', conflict)), moved(-STAKE)],
   },
   {
     id: 'debit-cut-after-request',
@@ -110,9 +116,9 @@ export const REPEATED: readonly Scenario[] = [
     rule: RESEND,
     must: 'Half a debit has no effect. The whole one after it takes the stake once.',
     steps: [
-      send(debit('bet', unread, { cut: 'half_request' })),
+      sendOne(debit('bet', unread, { cut: 'half_request' })),
       moved(0n),
-      send(debit('bet')),
+      sendOne(debit('bet')),
       moved(-STAKE),
     ],
   },
@@ -120,7 +126,7 @@ export const REPEATED: readonly Scenario[] = [
     id: 'debit-cut-at-reply',
     rule: RESEND,
     must: 'A debit whose connection breaks within the answer takes the stake once.',
-    steps: [send(debit('bet', unread, { cut: 'at_reply' })), send(debit('bet')), moved(-STAKE)],
+    steps: [sendOne(debit('bet', unread, { cut: 'at_reply' })), sendOne(debit('bet')), moved(-STAKE)],
   },
 ];
 
@@ -132,22 +138,22 @@ export const ROLLED_BACK: readonly Scenario[] = [
     id: 'rollback-returns-stake',
     rule: ROLLBACK,
     must: 'The rollback of a debit returns its stake.',
-    steps: [send(bet), moved(-STAKE), send(undo), moved(0n)],
+    steps: [sendOne(bet), moved(-STAKE), sendOne(undo), moved(0n)],
   },
   {
     id: 'rollback-in-parallel',
     rule: RESEND,
     must: 'The same rollback twenty times at once returns the stake once, and has one answer.',
-    steps: [send(bet), times(20, undo), oneAnswer('undo'), moved(0n)],
+    steps: [sendOne(bet), times(20, undo), oneAnswer('undo'), moved(0n)],
   },
   {
     id: 'rollback-twice',
     rule: '7.3: ERROR_CODE_ALREADY_ROLLED_BACK',
     must: 'A second rollback of a debit, with another op_id, returns nothing.',
     steps: [
-      send(bet),
-      send(undo),
-      send(
+      sendOne(bet),
+      sendOne(undo),
+      sendOne(
         rollback('undo-again', 'bet', { type: 'ok_or_refused', codes: ['ERROR_CODE_ALREADY_ROLLED_BACK'] }),
       ),
       moved(0n),
@@ -157,28 +163,33 @@ export const ROLLED_BACK: readonly Scenario[] = [
     id: 'rollback-cut-after-request',
     rule: RESEND,
     must: 'A rollback whose connection breaks before the answer returns the stake once.',
-    steps: [send(bet), send({ ...undo, cut: 'after_request', expect: unread }), send(undo), moved(0n)],
+    steps: [
+      sendOne(bet),
+      sendOne({ ...undo, cut: 'after_request', expect: unread }),
+      sendOne(undo),
+      moved(0n),
+    ],
   },
   {
     id: 'rollback-of-unknown',
     rule: '7.3: ERROR_CODE_UNKNOWN_ORIGINAL is never for a rollback',
     must: 'The rollback of a debit that the wallet never had is accepted, and moves nothing.',
-    steps: [send(rollback('undo', 'never-sent')), moved(0n)],
+    steps: [sendOne(rollback('undo', 'never-sent')), moved(0n)],
   },
   {
     id: 'rollback-before-debit',
     rule: '7.3: ERROR_CODE_ALREADY_ROLLED_BACK',
     must: 'A debit that comes after its own rollback is refused, and takes nothing.',
-    steps: [send(undo), send(debit('bet', refused('ERROR_CODE_ALREADY_ROLLED_BACK'))), moved(0n)],
+    steps: [sendOne(undo), sendOne(debit('bet', refused('ERROR_CODE_ALREADY_ROLLED_BACK'))), moved(0n)],
   },
   {
     id: 'debit-after-rollback',
     rule: '7.3: ERROR_CODE_ALREADY_ROLLED_BACK',
     must: 'A debit that was taken, rolled back, and comes again takes nothing.',
     steps: [
-      send(bet),
-      send(undo),
-      send(debit('bet', { type: 'ok_or_refused', codes: ['ERROR_CODE_ALREADY_ROLLED_BACK'] })),
+      sendOne(bet),
+      sendOne(undo),
+      sendOne(debit('bet', { type: 'ok_or_refused', codes: ['ERROR_CODE_ALREADY_ROLLED_BACK'] })),
       moved(0n),
     ],
   },
@@ -202,10 +213,10 @@ export const ROLLED_BACK: readonly Scenario[] = [
     rule: ROLLBACK,
     must: 'The rollback of a debit that was refused returns nothing.',
     steps: [
-      send(
+      sendOne(
         debit('bet', refused('ERROR_CODE_INSUFFICIENT_FUNDS'), { player: 'poor', amount: 'more_than_all' }),
       ),
-      send(rollback('undo', 'bet', undefined, { player: 'poor', amount: 'more_than_all' })),
+      sendOne(rollback('undo', 'bet', undefined, { player: 'poor', amount: 'more_than_all' })),
       moved(0n, 'poor'),
     ],
   },
@@ -214,10 +225,10 @@ export const ROLLED_BACK: readonly Scenario[] = [
     rule: '7.3: a credit rollback under DEBIT_MODE_REJECT',
     must: 'The rollback of a credit takes it back once.',
     steps: [
-      send(credit('bonus')),
+      sendOne(credit('bonus')),
       moved(STAKE),
-      send(rollback('undo', 'bonus')),
-      send(rollback('undo', 'bonus')),
+      sendOne(rollback('undo', 'bonus')),
+      sendOne(rollback('undo', 'bonus')),
       moved(0n),
     ],
   },
@@ -226,8 +237,8 @@ export const ROLLED_BACK: readonly Scenario[] = [
     rule: '4.2: reconcile uncertain transaction',
     must: 'A reconcile of a debit that the wallet has is answered, and moves nothing.',
     steps: [
-      send(bet),
-      send(call('reconcile', 'ask', undefined, { original: 'bet', round: 'round' })),
+      sendOne(bet),
+      sendOne(call('reconcile', 'ask', undefined, { original: 'bet', round: 'round' })),
       moved(-STAKE),
     ],
   },
@@ -236,7 +247,7 @@ export const ROLLED_BACK: readonly Scenario[] = [
     rule: '7.3: ERROR_CODE_UNKNOWN_ORIGINAL is never for a reconcile',
     must: 'A reconcile of a debit that the wallet never had is answered without ERROR_CODE_UNKNOWN_ORIGINAL.',
     steps: [
-      send(
+      sendOne(
         call(
           'reconcile',
           'ask',

@@ -11,7 +11,7 @@ import {
   rollback,
   type Scenario,
   STAKE,
-  send,
+  sendOne,
 } from '../scenario';
 
 /** A player who may not bet, and whose wins and rollbacks are accepted all the same. */
@@ -22,23 +22,23 @@ const limitedTo = (player: PlayerKind, word: string, code: ErrorCode): Scenario[
       id: `${player}-bet`,
       rule,
       must: `A bet of a player ${word} is refused, and takes nothing.`,
-      steps: [send(debit('bet', refused(code), { player })), moved(0n, player)],
+      steps: [sendOne(debit('bet', refused(code), { player })), moved(0n, player)],
     },
     {
       id: `${player}-win`,
       rule,
       must: `A win of a player ${word} is accepted.`,
       steps: [
-        send(credit('win', undefined, { player })),
+        sendOne(credit('win', undefined, { player })),
         moved(STAKE, player),
-        send(rollback('undo', 'win', undefined, { player })),
+        sendOne(rollback('undo', 'win', undefined, { player })),
       ],
     },
     {
       id: `${player}-rollback`,
       rule,
       must: `A rollback of a player ${word} is accepted.`,
-      steps: [send(rollback('undo', 'bet', undefined, { player })), moved(0n, player)],
+      steps: [sendOne(rollback('undo', 'bet', undefined, { player })), moved(0n, player)],
     },
   ];
 };
@@ -51,13 +51,13 @@ export const PLAYERS: readonly Scenario[] = [
     id: 'unknown-player',
     rule: '7.3: ERROR_CODE_PLAYER_NOT_FOUND',
     must: 'A bet of an unknown player is refused, with HTTP 200 and the envelope.',
-    steps: [send(debit('bet', refused('ERROR_CODE_PLAYER_NOT_FOUND'), { player: 'unknown' }))],
+    steps: [sendOne(debit('bet', refused('ERROR_CODE_PLAYER_NOT_FOUND'), { player: 'unknown' }))],
   },
   {
     id: 'authenticate',
     rule: '4.2: authenticate player session',
     must: 'The session of a usual player is accepted, and nothing moves.',
-    steps: [send(call('authenticate', 'session')), moved(0n)],
+    steps: [sendOne(call('authenticate', 'session')), moved(0n)],
   },
 ];
 
@@ -71,7 +71,7 @@ const wrong = (
   id,
   rule,
   must,
-  steps: [send(debit('bet', refused(code), details)), moved(0n)],
+  steps: [sendOne(debit('bet', refused(code), details)), moved(0n)],
 });
 
 const INVALID = 'ERROR_CODE_INVALID_REQUEST';
@@ -88,7 +88,7 @@ export const MALFORMED: readonly Scenario[] = [
     id: 'negative-credit',
     rule: `7.3: ${INVALID}`,
     must: 'A credit of a negative amount is refused, and takes nothing.',
-    steps: [send(credit('bonus', refused(INVALID), { amount: -STAKE })), moved(0n)],
+    steps: [sendOne(credit('bonus', refused(INVALID), { amount: -STAKE })), moved(0n)],
   },
   wrong('missing-amount', 'A debit without its amount is refused.', INVALID, { without: ['amount'] }),
   wrong('missing-player', 'A debit without its player is refused.', INVALID, { without: ['player'] }),
@@ -115,12 +115,12 @@ export const MALFORMED: readonly Scenario[] = [
     id: 'unknown-fields',
     rule: '9: changes are additive',
     must: 'Fields that the wallet does not know are ignored, at every level.',
-    steps: [send(debit('bet', undefined, { unknownFields: true })), moved(-STAKE)],
+    steps: [sendOne(debit('bet', undefined, { unknownFields: true })), moved(-STAKE)],
   },
   {
     id: 'wrong-signature',
     rule: '5: keys of wallet calls',
     must: 'A debit with a wrong signature moves nothing.',
-    steps: [send(debit('bet', { type: 'not_ok' }, { wrongSignature: true })), moved(0n)],
+    steps: [sendOne(debit('bet', { type: 'not_ok' }, { wrongSignature: true })), moved(0n)],
   },
 ];

@@ -13,9 +13,9 @@ import {
   refused,
   type Scenario,
   type Step,
-  send,
+  sendOne,
 } from '../../../src/wallet-check/scenario';
-import { type Json, valueAt } from '../../../src/wallet-check/template';
+import { type PayloadJson, valueAt } from '../../../src/wallet-check/template';
 import type { WalletTransport } from '../../../src/wallet-check/transport';
 
 const TOKEN = 'token-<of>-the-player';
@@ -47,7 +47,7 @@ const failed = (code: string) => reply({ status: 'error', error: { code } });
 
 /** A wallet that keeps a balance, and answers by `special` first. */
 function walletInMemory(
-  special: (action: WalletAction, payload: Json, calls: number) => WalletReply | undefined,
+  special: (action: WalletAction, payload: PayloadJson, calls: number) => WalletReply | undefined,
 ) {
   let [balance, calls] = [1_000n, 0];
   const transport: WalletTransport = {
@@ -82,9 +82,9 @@ const none = () => undefined;
 
 test('effects are compared with the balance at the start', async () => {
   const steps = [
-    send(debit('bet')),
+    sendOne(debit('bet')),
     moved(-100n),
-    send(credit('win', undefined, { amount: 30n })),
+    sendOne(credit('win', undefined, { amount: 30n })),
     moved(-70n),
   ];
   expect(await run([scenario(...steps)], walletInMemory(none).transport)).toMatchObject([
@@ -93,7 +93,7 @@ test('effects are compared with the balance at the start', async () => {
 });
 
 test('a wrong effect says the change, and the change that had to be', async () => {
-  const results = await run([scenario(send(debit('bet')), moved(-99n))], walletInMemory(none).transport);
+  const results = await run([scenario(sendOne(debit('bet')), moved(-99n))], walletInMemory(none).transport);
   expect(results).toMatchObject([
     {
       status: 'failed',
@@ -104,17 +104,17 @@ test('a wrong effect says the change, and the change that had to be', async () =
 
 test('a call is sent again where the wallet asks for a retry, and not for ever', async () => {
   const once = walletInMemory((_, __, calls) => (calls === 1 ? failed('ERROR_CODE_MAINTENANCE') : undefined));
-  expect(await run([scenario(send(debit('bet')))], once.transport)).toMatchObject([
+  expect(await run([scenario(sendOne(debit('bet')))], once.transport)).toMatchObject([
     { status: 'passed', requests: 2 },
   ]);
   const always = walletInMemory(() => failed('ERROR_CODE_MAINTENANCE'));
-  expect(await run([scenario(send(debit('bet')))], always.transport)).toMatchObject([
+  expect(await run([scenario(sendOne(debit('bet')))], always.transport)).toMatchObject([
     { status: 'failed', requests: 4 },
   ]);
 });
 
 test('answers to one op_id have to be equal, but for the fields that the profile names', async () => {
-  const steps = [send(debit('bet')), send(debit('bet')), oneAnswer('bet')];
+  const steps = [sendOne(debit('bet')), sendOne(debit('bet')), oneAnswer('bet')];
   expect(await run([scenario(...steps)], walletInMemory(none).transport)).toMatchObject([
     { status: 'failed' },
   ]);
@@ -126,7 +126,7 @@ test('answers to one op_id have to be equal, but for the fields that the profile
 
 test('no more requests are sent than the profile allows', async () => {
   const wallet = walletInMemory(none);
-  const many = Array.from({ length: 10 }, () => scenario(send(debit('bet')), send(debit('other'))));
+  const many = Array.from({ length: 10 }, () => scenario(sendOne(debit('bet')), sendOne(debit('other'))));
   const results = await run(many, wallet.transport, { limits: { requests: 5, seconds: 60 } });
   expect(wallet.calls()).toBe(5);
   expect(results.map(({ status }) => status)).toEqual([
@@ -138,7 +138,7 @@ test('no more requests are sent than the profile allows', async () => {
 
 test('no scenario begins after the time of the profile', async () => {
   const wallet = walletInMemory(none);
-  const many = Array.from({ length: 3_000 }, () => scenario(send(debit('bet'))));
+  const many = Array.from({ length: 3_000 }, () => scenario(sendOne(debit('bet'))));
   const results = await run(many, wallet.transport, { limits: { requests: 20_000, seconds: 1 } });
   expect(wallet.calls()).toBeLessThan(1_000);
   expect(results.at(-1)).toMatchObject({
@@ -153,16 +153,16 @@ test('an interruption ends the check, and is no failure of the wallet', async ()
     stop.abort();
     return { type: 'nothing', cause: 'interrupted' };
   });
-  const results = await run([scenario(send(debit('bet'))), scenario()], wallet.transport, {}, stop.signal);
+  const results = await run([scenario(sendOne(debit('bet'))), scenario()], wallet.transport, {}, stop.signal);
   expect(results.map(({ status }) => status)).toEqual(['not_run', 'not_run']);
   expect(wallet.calls()).toBe(1);
 });
 
 test('a scenario without its player, action or place is not run, and says why', async () => {
   const scenarios = [
-    scenario(send(debit('bet', undefined, { player: 'blocked' }))),
-    scenario(send({ ...debit('bet'), action: 'close_round' })),
-    scenario(send(debit('bet', undefined, { currency: 'XTS' }))),
+    scenario(sendOne(debit('bet', undefined, { player: 'blocked' }))),
+    scenario(sendOne({ ...debit('bet'), action: 'close_round' })),
+    scenario(sendOne(debit('bet', undefined, { currency: 'XTS' }))),
   ];
   const wallet = walletInMemory(none);
   expect((await run(scenarios, wallet.transport)).map(({ reason }) => reason)).toEqual([
@@ -175,7 +175,7 @@ test('a scenario without its player, action or place is not run, and says why', 
 
 test('no report holds a token, and JUnit is well-formed text', async () => {
   const wallet = walletInMemory(() => reply({ status: 'ok', token: TOKEN, bad: '\u0000<&"' }, 500));
-  const results = await run([scenario(send(debit('bet')))], wallet.transport);
+  const results = await run([scenario(sendOne(debit('bet')))], wallet.transport);
   for (const report of [textReport(results), jsonReport(results), junitReport(results)]) {
     expect(report).not.toContain('of>-the-player');
     expect(report).not.toContain('of&gt;-the-player');
