@@ -71,6 +71,13 @@ export const BUGS = {
     does: 'answers a bare 404 for an optional action',
     caughtBy: 'unsupported-notify',
   },
+  old_catalogue_request_taken: {
+    does: 'answers a catalogue request of any age',
+    caughtBy: 'catalogue-too-old',
+  },
+  catalogue_limit_ignored: { does: 'answers with all games', caughtBy: 'catalogue-least-limit' },
+  token_lives_a_day: { does: 'gives tokens for a day', caughtBy: 'token-expiry' },
+  token_without_player: { does: 'gives tokens without a player', caughtBy: 'token-player' },
   slow: { does: 'takes 1.2 s for each debit', caughtBy: 'latency' },
 } as const satisfies Record<string, PlantedBug>;
 

@@ -9,6 +9,7 @@ import { isObject, parseJson } from '../../src/lib/json';
 import { readUpTo } from '../../src/lib/read-limited';
 import type { Bugs } from './bugs';
 import { readCall } from './call';
+import { answerEndpoint } from './endpoints';
 import { TABLES } from './tables';
 import { type Body, ExampleWallet, failure } from './wallet';
 
@@ -71,6 +72,8 @@ async function respond(
   pool: Pool,
   { secret, keyId, bugs }: ExampleWalletOptions,
 ): Promise<void> {
+  const other = answerEndpoint(request, secret, bugs);
+  if (other !== undefined) return send(response, other.body, other.status);
   const bytes = await readBody(request);
   if (bytes === undefined) return; // the connection broke: there is nobody to answer
   if (bytes === null) return bare(response, 413);
@@ -145,8 +148,8 @@ function codeOf({ error }: Body): unknown {
   return isObject(error) ? error.code : undefined;
 }
 
-function send(response: ServerResponse, body: Body): void {
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+function send(response: ServerResponse, body: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
 function bare(response: ServerResponse, status: number): void {

@@ -8,6 +8,8 @@ import { type RunningWallet, startExampleWallet } from '../../dev/example-wallet
 import { projectRoot } from '../../dev/servers/download';
 import { walletCheck } from '../../src/commands/wallet-check';
 import { NEVER, systemClock } from '../../src/lib/clock';
+import { runEndpointChecks } from '../../src/wallet-check/endpoint-runner';
+import { endpointChecksFor } from '../../src/wallet-check/endpoints';
 import type { WalletProfile } from '../../src/wallet-check/profile';
 import { parseProfile } from '../../src/wallet-check/profile-file';
 import { runScenarios, type ScenarioResult } from '../../src/wallet-check/runner';
@@ -17,11 +19,14 @@ import { connectWallet } from '../../src/wallet-check/transport';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
 const SECRET = 'secret-of-the-test';
+/** The address in the example. */
+const ADDRESS = 'http://127.0.0.1:8787';
 const PROFILE = profileOf('wallet.yaml');
-const SCENARIOS = scenariosFor(PROFILE);
+const SCENARIOS = [...scenariosFor(PROFILE), ...endpointChecksFor(PROFILE).map(({ scenario }) => scenario)];
 
-function profileOf(file: string): WalletProfile {
-  const parsed = parseProfile(readFileSync(join(projectRoot, 'schemas/examples', file), 'utf8'), file);
+function profileOf(file: string, url = ADDRESS): WalletProfile {
+  const text = readFileSync(join(projectRoot, 'schemas/examples', file), 'utf8');
+  const parsed = parseProfile(text.replaceAll(ADDRESS, url), file);
   if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
   return parsed.profile;
 }
@@ -42,12 +47,21 @@ async function check(scenarios: readonly Scenario[], bugs: readonly BugName[]): 
     ...{ databaseUrl: database.url, secret: SECRET, keyId: 'wallet-key-1', port: 0 },
     bugs: new Set(bugs),
   });
-  const profile = { ...PROFILE, baseUrl: wallet.url };
-  return runScenarios(scenarios, {
-    ...{ profile, transport: connectWallet(profile, SECRET, NEVER), clock: systemClock, stop: NEVER },
-    run: `wc-${randomBytes(5).toString('hex')}`,
-    progress: () => undefined,
-  });
+  const profile = profileOf('wallet.yaml', wallet.url);
+  const ids = new Set(scenarios.map(({ id }) => id));
+  const played = await runScenarios(
+    scenariosFor(profile).filter(({ id }) => ids.has(id)),
+    {
+      ...{ profile, transport: connectWallet(profile, SECRET, NEVER), clock: systemClock, stop: NEVER },
+      run: `wc-${randomBytes(5).toString('hex')}`,
+      progress: () => undefined,
+    },
+  );
+  const checked = await runEndpointChecks(
+    endpointChecksFor(profile).filter(({ scenario }) => ids.has(scenario.id)),
+    { stop: NEVER, progress: () => undefined },
+  );
+  return [...played, ...checked];
 }
 
 const outcomes = (results: readonly ScenarioResult[]) =>
@@ -94,7 +108,7 @@ describe('the command', () => {
   /** Runs the command with the example profile, in which texts are replaced. */
   async function run(changes: readonly (readonly [string, string])[], only?: string) {
     const text = readFileSync(join(projectRoot, 'schemas/examples/wallet.yaml'), 'utf8');
-    const changed = changes.reduce((rest, [was, is]) => rest.replace(was, is), text);
+    const changed = changes.reduce((rest, [was, is]) => rest.replaceAll(was, is), text);
     const [profile, junit, json] = ['wallet.yaml', 'wallet.xml', 'wallet.json'].map((name) =>
       join(directory, name),
     );
@@ -120,7 +134,7 @@ describe('the command', () => {
       ...{ databaseUrl: database.url, secret: SECRET, keyId: 'wallet-key-1', port: 0 },
       bugs: new Set(bugs),
     });
-    return [['http://127.0.0.1:8787', wallet.url]] as const;
+    return [[ADDRESS, wallet.url]] as const;
   }
 
   test('ends with 0 where all chosen scenarios pass, and writes JUnit and JSON', async () => {
@@ -147,7 +161,7 @@ describe('the command', () => {
   });
 
   test('ends with 1 and one message where there is no wallet', async () => {
-    const { code, printed } = await run([['http://127.0.0.1:8787', 'http://127.0.0.1:9']]);
+    const { code, printed } = await run([[ADDRESS, 'http://127.0.0.1:9']]);
     expect([code, printed]).toEqual([
       1,
       expect.stringMatching(/^there is no wallet at http:\/\/127\.0\.0\.1:9;/),

@@ -1,5 +1,10 @@
 /** The scenarios and planted bugs as data. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { BUG_NAMES, BUGS } from '../../../dev/example-wallet/bugs';
+import { projectRoot } from '../../../dev/servers/download';
+import { endpointChecksFor } from '../../../src/wallet-check/endpoints';
+import { parseProfile } from '../../../src/wallet-check/profile-file';
 import { callsOf } from '../../../src/wallet-check/scenario';
 import { scenariosFor, selectScenarios } from '../../../src/wallet-check/scenarios/scenarios';
 
@@ -30,7 +35,10 @@ test('each scenario expects something of every call that it does not cut', () =>
 
 test('there are at least 25 planted bugs, and each names a scenario', () => {
   expect(BUG_NAMES.length).toBeGreaterThanOrEqual(25);
-  const ids = SCENARIOS.map(({ id }) => id);
+  const text = readFileSync(join(projectRoot, 'schemas/examples/wallet.yaml'), 'utf8');
+  const parsed = parseProfile(text, 'wallet.yaml');
+  const checks = 'profile' in parsed ? endpointChecksFor(parsed.profile) : [];
+  const ids = [...SCENARIOS, ...checks.map(({ scenario }) => scenario)].map(({ id }) => id);
   for (const bug of BUG_NAMES) expect(ids).toContain(BUGS[bug].caughtBy);
 });
 
