@@ -1,7 +1,7 @@
 /** Reads the parts of a profile that describe the catalogue and the token endpoint. */
 import type { Check } from '../reference-file/checks';
 import type { Mapping, Slot, TreeReader } from '../reference-file/reader';
-import { anyText, checkField, checkHeader, checkUrl } from './field-checks';
+import { anyText, checkEndpoint, checkField, checkHeader } from './field-checks';
 import type { CatalogueProfile, EndpointRequest, TokenProfile } from './profile';
 import type { PayloadJson } from './template';
 
@@ -42,7 +42,7 @@ export function readTokenEndpoint(readers: EndpointNodes, slot: Slot): TokenProf
 function readRequest(readers: EndpointNodes, node: Mapping): EndpointRequest {
   const { nodes } = readers;
   return {
-    url: requiredText(nodes, node)('url', checkUrl, 'Write the whole address of the endpoint.'),
+    url: requiredText(nodes, node)('url', checkEndpoint, 'Write the whole address of the endpoint.'),
     method: nodes.word(node.get('method'), ['GET', 'POST'] as const) ?? 'GET',
     headers: readers.headers(node.get('headers')),
     body: readers.json(node.get('body')),

@@ -23,17 +23,23 @@ export const checkField: Check = (text) =>
         remedy: 'Write keys with dots between them, such as data.balance.',
       };
 
-export const checkUrl: Check = (text) => {
+/** Checks the address of a whole endpoint, which may have a query. */
+export const checkEndpoint: Check = (text) => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '') {
-    if (url.username === '' && url.password === '') return undefined;
-    return { message: 'The URL holds credentials.', remedy: 'Put them under "headers" or "signing".' };
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.hash !== '') {
+    const message = 'This is no address of HTTP.';
+    return { message, remedy: 'Write http:// or https://, a host, and a path.' };
   }
-  return {
-    message: 'This is no address of a wallet.',
-    remedy: 'Write http:// or https://, a host, and a path.',
-  };
+  if (url.username === '' && url.password === '') return undefined;
+  return { message: 'The URL holds credentials.', remedy: 'Put them under "headers" or "signing".' };
 };
+
+/** Checks the address of a wallet, to which the paths of the actions are added. */
+export const checkUrl: Check = (text) =>
+  checkEndpoint(text) ??
+  (text.includes('?')
+    ? { message: 'The address of the wallet has a query.', remedy: 'Remove the part from "?" on.' }
+    : undefined);
 
 export const checkHeaderValue: Check = (text) =>
   /^[\t\x20-\x7e]*$/.test(text)

@@ -55,7 +55,7 @@ test('all faults come at once, each with its place', () => {
     .replace('key_id:', 'keyid:');
   expect(faultsOf(text)).toEqual([
     expect.stringMatching(/^\d+:1 : The key "key_id" is missing\./),
-    expect.stringMatching(/^\d+:11 base_url: This is no address of a wallet\./),
+    expect.stringMatching(/^\d+:11 base_url: This is no address of HTTP\./),
     expect.stringMatching(/^\d+:1 keyid: The key "keyid" is unknown here\./),
     expect.stringMatching(/^\d+:10 amounts: The value "cents" is unknown here\./),
     expect.stringMatching(
