@@ -1,6 +1,6 @@
 /**
- * Bugs that the example wallet can have on demand. Each is a mistake of real wallets, and names the scenario of
- * `promo-intake wallet-check` that catches it.
+ * Bugs that the example wallet can have on demand. Each is a mistake of real wallets, and names the
+ * scenario of `promo-intake wallet-check` that catches it.
  */
 
 export interface PlantedBug {

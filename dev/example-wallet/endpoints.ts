@@ -1,4 +1,4 @@
-/** The other two endpoints of an operator, as an example: the catalogue of its games, and the player's token. */
+/** The other endpoints of an operator, as an example: the catalogue of its games, and the player's token. */
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { LIMITS } from '../../src/contract/limits';

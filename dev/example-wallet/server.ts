@@ -1,4 +1,4 @@
-/** The example wallet over HTTP: checks the signature, reads the envelope, and answers within a transaction. */
+/** The example wallet over HTTP: checks the signature, reads the envelope, answers by a transaction. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -44,7 +44,7 @@ export interface RunningWallet {
 export async function startExampleWallet(options: ExampleWalletOptions): Promise<RunningWallet> {
   const pool = new Pool({ connectionString: options.databaseUrl, max: 8, statement_timeout: 4_000 });
   pool.on('error', () => undefined); // the next query reports a lost connection
-  await pool.query(TABLES);
+  for (const statement of TABLES) await pool.query(statement);
   const server = createServer((request, response) => {
     respond(request, response, pool, options).catch(() => bare(response, 500));
   });
@@ -114,7 +114,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | null | undef
   }
 }
 
-/** The answer counts once its transaction is committed. Where that fails, the service sends the call again. */
+/** Answers once the transaction is committed. Where that fails, the service sends the call again. */
 async function inTransaction(
   pool: Pool,
   work: (wallet: ExampleWallet) => Promise<Body>,

@@ -74,8 +74,8 @@ export class ExampleWallet {
   }
 
   /**
-   * One call at a time for each op_id, also for one that has no row yet. A rollback and its debit exclude each
-   * other, too. Locks are taken in order, so that no two calls wait for each other.
+   * One call at a time for each op_id, also for one that has no row yet. A rollback and its debit exclude
+   * each other, too. Locks are taken in order, so that no two calls wait for each other.
    */
   private async lock({ action, opId, original }: WalletCall): Promise<void> {
     if (this.bugs.has('op_id_not_locked')) return;
@@ -152,7 +152,7 @@ export class ExampleWallet {
     return isOtherCode || isOtherExponent;
   }
 
-  /** Undoes an operation once. An unknown one is remembered, so that it does not charge when it comes later. */
+  /** Undoes an operation once. An unknown one is remembered, so that it does not charge later. */
   private async rollBack(call: WalletCall, player: PlayerRow): Promise<ErrorCode | undefined> {
     const { bugs } = this;
     if (!player.token_is_valid && bugs.has('expired_rollbacks_refused')) return 'ERROR_CODE_SESSION_EXPIRED';

@@ -1,4 +1,4 @@
-/** Checks of the operator's catalogue and token endpoint: the requests, and the answers that they allow. Pure. */
+/** Checks of the operator's catalogue and token endpoint: requests, and the allowed answers. Pure. */
 import { LIMITS, OPERATOR_TOKEN_SECONDS } from '../contract/limits';
 import { isObject, parseJson } from '../lib/json';
 import type { CatalogueProfile, EndpointRequest, TokenProfile, WalletProfile } from './profile';

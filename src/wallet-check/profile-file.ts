@@ -127,7 +127,7 @@ class ProfileReader {
     };
   }
 
-  /** The check moves money. It runs against a wallet only where its profile says that the money is no money. */
+  /** The check moves money. It runs only where the profile declares a test environment. */
   private environment(top: Mapping): void {
     const remedy = 'Write "environment: test", and only for a wallet without real money.';
     const slot = this.nodes.required(top, 'environment', remedy);

@@ -8,7 +8,7 @@ import type { ErrorCode } from '../contract/error-codes';
 import type { PlayerKind } from './profile';
 import type { PayloadPlace } from './template';
 
-/** Minor units; `all`: the player's balance; `more_than_all`: one more; `overflow`: 2^63, too large for 64 bits. */
+/** Minor units. `all`: the player's balance. `more_than_all`: one more. `overflow`: 2^63, too large. */
 export type ScenarioAmount = bigint | 'all' | 'more_than_all' | 'overflow';
 
 /** Where the kit breaks the connection. */

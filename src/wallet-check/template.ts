@@ -16,7 +16,7 @@ export const PLACES = [
   'game',
   'original',
 ] as const;
-/** A place of a template. `original` is the op_id of an earlier call; `win` is the credit of an atomic call. */
+/** A place of a template. `original` is the op_id of an earlier call, `win` the credit of an atomic call. */
 export type PayloadPlace = (typeof PLACES)[number];
 
 export type PayloadJson =
