@@ -12,7 +12,7 @@ export const TABLES: readonly string[] = [
     exponent int not null,
     balance bigint not null
   )`,
-  // One row for each op_id, for at least four months: its content, its effect, and the answer to each repetition.
+  // One row for each op_id, kept for at least four months: its content, its effect, and its answer.
   `create table if not exists example_wallet.operations (
     op_id text primary key,
     content text not null,
@@ -21,7 +21,7 @@ export const TABLES: readonly string[] = [
     stake bigint not null,
     win bigint not null,
     state text not null check (state in ('applied', 'refused', 'rolled_back')),
-    answer jsonb not null,
+    answer json not null,
     at timestamptz not null default now()
   )`,
   // Rollbacks that came before their debit. That debit must not charge when it comes.
