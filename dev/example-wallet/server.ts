@@ -24,6 +24,7 @@ const PATHS: ReadonlyMap<string, WalletAction> = new Map([
   ['/v2/wallet/reconcile', 'reconcile'],
 ]);
 
+const CONNECTIONS = 8;
 const MAX_BODY_BYTES = 65_536;
 const SIGNATURE_WINDOW_S = 300;
 
@@ -42,9 +43,15 @@ export interface RunningWallet {
 }
 
 export async function startExampleWallet(options: ExampleWalletOptions): Promise<RunningWallet> {
-  const pool = new Pool({ connectionString: options.databaseUrl, max: 8, statement_timeout: 4_000 });
+  const pool = new Pool({
+    connectionString: options.databaseUrl,
+    max: CONNECTIONS,
+    statement_timeout: 4_000,
+  });
   pool.on('error', () => undefined); // the next query reports a lost connection
   for (const statement of TABLES) await pool.query(statement);
+  // All connections at the start: calls at once do not wait for them, and meet in the gaps of bugs.
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => pool.query('select 1')));
   const server = createServer((request, response) => {
     respond(request, response, pool, options).catch(() => bare(response, 500));
   });
