@@ -97,16 +97,8 @@ async function respond(
     const code = bugs.has('own_code') ? 'ERROR_CODE_BAD_JSON' : 'ERROR_CODE_INVALID_REQUEST';
     return send(response, { status: 'error', error: { code } });
   }
-  let isConnected = true;
-  response.on('close', () => {
-    isConnected = false;
-  });
-  const body = await inTransaction(
-    pool,
-    (wallet) => wallet.answer(call),
-    bugs,
-    () => isConnected,
-  );
+  const isConnected = () => !request.socket.destroyed && !response.destroyed;
+  const body = await inTransaction(pool, (wallet) => wallet.answer(call), bugs, isConnected);
   if (bugs.has('unknown_player_is_404') && codeOf(body) === 'ERROR_CODE_PLAYER_NOT_FOUND')
     return bare(response, 404);
   send(response, body);
