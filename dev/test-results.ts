@@ -17,7 +17,7 @@ export const LAYERS = [
   { name: 'webhook', minutes: 1.5 },
   { name: 'faults', minutes: 4.4 },
   { name: 'monitoring', minutes: 1 },
-  { name: 'commands', minutes: 1.5 },
+  { name: 'commands', minutes: 2 },
   { name: 'bench', minutes: 1.2 },
   { name: 'containers', minutes: 6 },
 ] as const;
