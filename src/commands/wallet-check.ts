@@ -1,11 +1,11 @@
 /** `promo-intake wallet-check`: runs scenarios of the contract against a test wallet. */
 import { randomBytes } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { open, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { printText } from '../cli/output';
 import { NEVER, systemClock } from '../lib/clock';
-import { messageOf } from '../lib/errors';
+import { causeOf, messageOf } from '../lib/errors';
 import { counted } from '../lib/printable';
 import { describeFileFault } from '../reference-file/report';
 import { runEndpointChecks } from '../wallet-check/endpoint-runner';
@@ -48,6 +48,11 @@ export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal
   }
   const secret = await readSecret(profile, options.profile);
   if (secret === undefined) return USAGE;
+  const unwritable = await whyNoReport(options);
+  if (unwritable !== undefined) {
+    console.error(`${unwritable}; nothing was sent`);
+    return USAGE;
+  }
   const transport = connectWallet(profile, secret, stop);
   const unreachable = scenarios.length === 0 ? undefined : await whyNoAnswer(profile, transport);
   if (unreachable !== undefined) {
@@ -83,6 +88,39 @@ async function readSecret({ signing }: WalletProfile, profileFile: string): Prom
     console.error(`the file of signing.secret_file cannot be read: ${messageOf(error)}`);
   }
   return undefined;
+}
+
+/** Why a report cannot be written. A run of minutes must not end without its report. */
+async function whyNoReport({ profile, junit, json }: WalletCheckOptions): Promise<string | undefined> {
+  const taken = new Map([[resolve(profile), '--profile']]);
+  for (const [option, file] of [
+    ['--junit', junit],
+    ['--json', json],
+  ] as const) {
+    if (file === undefined) continue;
+    const other = taken.get(resolve(file));
+    if (other !== undefined) return `${option} and ${other} name the same file ${file}; name another`;
+    taken.set(resolve(file), option);
+    try {
+      await tryToWrite(file);
+    } catch (error) {
+      return `the file of ${option} cannot be written: ${messageOf(error)}; name a file in a directory that exists`;
+    }
+  }
+  return undefined;
+}
+
+/** Leaves the file as it was, and leaves no file where there was none. */
+async function tryToWrite(file: string): Promise<void> {
+  try {
+    const made = await open(file, 'wx');
+    await made.close();
+    await rm(file);
+  } catch (error) {
+    if (causeOf(error)?.code !== 'EEXIST') throw error;
+    const present = await open(file, 'a');
+    await present.close();
+  }
 }
 
 /** One message for a wallet that is away, instead of a failure of every scenario. */
