@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 LAYERS := fuzz simulation dev ledger mutants model stream webhook faults monitoring commands
 
 .DEFAULT_GOAL := help
-.PHONY: help watch unit lint format generate build dev-build install stack demo $(LAYERS) test test-faults simulate soak bench mutation \
+.PHONY: help watch unit lint format generate build dev-build install stack demo example-wallet $(LAYERS) test test-faults simulate soak bench mutation \
   chart chart-tools cluster-test container-test manifests image audit sbom clean
 
 help: ## list the targets
@@ -55,6 +55,9 @@ stack: dev-build ## start Kafka, Postgres and a schema registry, and print their
 
 demo: dev-build ## watch events go through Kafka into the verdict tables of Postgres
 	@exec node build/dev/demo.js
+
+example-wallet: dev-build ## start a wallet on a Postgres of its own, for wallet-check; BUG=names of dev/example-wallet/bugs.ts
+	@exec node build/dev/example-wallet.js $(BUG)
 
 ##@ Tests
 test: dev-build ## run every check and every test, on real servers (26 minutes)

@@ -8,7 +8,7 @@ export const LAYERS = [
   { name: 'unit', minutes: 0.8 },
   { name: 'fuzz', minutes: 1.2 },
   { name: 'simulation', minutes: 1.1 },
-  { name: 'dev', minutes: 4 },
+  { name: 'dev', minutes: 4.8 },
   { name: 'chart', minutes: 0.7 },
   { name: 'ledger', minutes: 4.2 },
   { name: 'mutants', minutes: 2.6 },
