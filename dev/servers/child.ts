@@ -157,14 +157,14 @@ export class Child {
   }
 
   /** Ends it cleanly within the deadline, else by SIGKILL. Returns once it is gone. */
-  async stop(): Promise<void> {
+  async stop(milliseconds = STOP_DEADLINE_MS): Promise<void> {
     if (this.pid === undefined || this.ending !== undefined) {
       return;
     }
     sendSignal(this.pid, this.command.stopSignal);
     this.resume();
     try {
-      await within(`${this.command.name} stops`, STOP_DEADLINE_MS, this.ended);
+      await within(`${this.command.name} stops`, milliseconds, this.ended);
     } catch {
       await this.kill();
     }

@@ -3,7 +3,7 @@
  * configuration. They go into build/cache of the checkout. A directory there is complete or absent: it is
  * filled under another name and renamed at the end.
  */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CommandError } from './child';
 import { findOnPath, type Java } from './java';
@@ -48,6 +48,18 @@ function removeAbandoned(): void {
   }
 }
 
+/** The name under which this program fills an entry. */
+const partialOf = (name: string): string =>
+  `${cached(name)}.partial-${process.pid}-${identify(process.pid)?.startTime.replaceAll(/\W/g, '')}`;
+
+/** Moves a complete file into the cache, which may be on another file system. */
+export function moveToCache(file: string, name: string): void {
+  const partial = partialOf(name);
+  copyFileSync(file, partial);
+  renameSync(partial, cached(name));
+  rmSync(file);
+}
+
 async function download(
   context: Context,
   name: string,
@@ -59,8 +71,7 @@ async function download(
   }
   mkdirSync(cacheDirectory, { recursive: true });
   removeAbandoned();
-  const startTime = identify(process.pid)?.startTime.replaceAll(/\W/g, '');
-  const partial = `${cached(name)}.partial-${process.pid}-${startTime}`;
+  const partial = partialOf(name);
   const begin = Date.now();
   context.log(`fetching ${name} (once) …`);
   const { path } = context.supervisor.directory;

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { type Context, fetchByMaven, isCached } from './download';
+import type { Command } from './child';
+import { type Context, cached, fetchByMaven, isCached, moveToCache } from './download';
 import { chooseJava, describeJavas, findJavas, findOnPath, type Java } from './java';
 import { quietKafka } from './kafka-client';
 import { LocalServer } from './local-server';
@@ -14,6 +15,14 @@ export const DEFAULT_KAFKA_VERSION = '4.4.0';
 const JAVA_VERSION = 17;
 const FORMAT_DEADLINE_MS = 60_000;
 const COMPILE_DEADLINE_MS = 60_000;
+const START_DEADLINE_MS = 60_000;
+/** Time for a broker to write its classes. */
+const WRITE_DEADLINE_MS = 90_000;
+/** Without the optimizing compiler Java starts in half the time, and then takes up to twice the CPU. */
+const QUICK = '-XX:TieredStopAtLevel=1';
+const STARTED = /Kafka Server started/;
+/** Java ends by the signal itself after its shutdown hooks, which write the file of classes. */
+const ENDED_BY_SIGTERM = 'exit code 143';
 const MEBIBYTE = 1024 * 1024;
 const cacheName = (version: string): string => `kafka-${version}`;
 
@@ -129,27 +138,13 @@ export async function startKafka(
       COMPILE_DEADLINE_MS,
     );
   }
-  const javaCommand = (mainClass: string, heap: string, args: string[]) => ({
-    file: java.executable,
-    args: [
-      `-Xmx${heap}`,
-      '-XX:+UseSerialGC',
-      // Without the optimizing compiler Java starts in half the time, and then takes up to twice the CPU.
-      ...(longLived ? [] : ['-XX:TieredStopAtLevel=1']),
-      // Nothing outside the stack's own directory: neither performance data nor unpacked libraries.
-      '-XX:-UsePerfData',
-      `-Djava.io.tmpdir=${temporary}`,
+  const archive = await provideClasses(context, version, java, jars);
+  const javaCommand = (mainClass: string, heap: string, args: readonly string[]) =>
+    commandOf(context, java, [join(jars, '*'), classes], mainClass, heap, args, [
+      ...(longLived ? [] : [QUICK]),
+      ...(archive === undefined ? [] : [`-XX:SharedArchiveFile=${archive}`]),
       ...extras.javaOptions,
-      '-cp',
-      [join(jars, '*'), classes].join(delimiter),
-      mainClass,
-      ...args,
-    ],
-    directory,
-    environment: { PATH: environment.PATH, LANG: 'C.UTF-8' },
-    logFile,
-    stopSignal: 'SIGTERM' as const,
-  });
+    ]);
 
   let formatted = false;
   const names = Object.keys(extras.listeners);
@@ -161,7 +156,7 @@ export async function startKafka(
       .map((name) => `,${name}://${extras.advertised?.[name] ?? listeners[name]}`)
       .join('');
     const protocols = names.map((name) => `,${name}:${extras.listeners[name]}`).join('');
-    const settings = {
+    writeSettings(settingsFile, {
       ...BROKER_SETTINGS,
       listeners: `PLAINTEXT://${brokers},CONTROLLER://${LOOPBACK}:${controllerPort}${further.replaceAll('localhost', LOOPBACK)}`,
       'advertised.listeners': `PLAINTEXT://${brokers}${advertised}`,
@@ -169,20 +164,14 @@ export async function startKafka(
       'controller.quorum.voters': `1@${LOOPBACK}:${controllerPort}`,
       'log.dirs': join(directory, 'data'),
       ...extras.settings,
-    };
-    writeFileSync(
-      settingsFile,
-      `${Object.entries(settings)
-        .map(([name, value]) => `${name}=${value.replaceAll('\n', '\\n')}`)
-        .join('\n')}\n`,
-    );
+    });
     if (!formatted) {
-      const clusterId = randomBytes(16).toString('base64url');
-      // As one argument: an id may begin with "-".
       const users = extras.scramUsers.flatMap((user) => ['--add-scram', user]);
-      const args = ['format', `--cluster-id=${clusterId}`, '--config', settingsFile, ...users];
       await supervisor.run(
-        { name: 'kafka format', ...javaCommand('kafka.tools.StorageTool', '128m', args) },
+        {
+          name: 'kafka format',
+          ...javaCommand('kafka.tools.StorageTool', '128m', [...formatArguments(settingsFile), ...users]),
+        },
         FORMAT_DEADLINE_MS,
       );
       formatted = true;
@@ -190,10 +179,107 @@ export async function startKafka(
     const server = new LocalServer(
       supervisor,
       { name: `kafka ${version}`, ...javaCommand('kafka.Kafka', BROKER_HEAP, [settingsFile]) },
-      { line: /Kafka Server started/, connect: () => connectToKafka(brokers) },
+      { line: STARTED, connect: () => connectToKafka(brokers) },
       log,
     );
     await server.start();
     return { server, address: brokers, listeners };
   });
+}
+
+function commandOf(
+  { supervisor, environment }: Context,
+  java: Java,
+  classPath: readonly string[],
+  mainClass: string,
+  heap: string,
+  args: readonly string[],
+  options: readonly string[],
+): Omit<Command, 'name'> {
+  const directory = join(supervisor.directory.path, 'kafka');
+  return {
+    file: java.executable,
+    args: [
+      `-Xmx${heap}`,
+      '-XX:+UseSerialGC',
+      // Nothing outside the stack's own directory: neither performance data nor unpacked libraries.
+      '-XX:-UsePerfData',
+      `-Djava.io.tmpdir=${join(directory, 'tmp')}`,
+      ...options,
+      '-cp',
+      classPath.join(delimiter),
+      mainClass,
+      ...args,
+    ],
+    directory,
+    environment: { PATH: environment.PATH, LANG: 'C.UTF-8' },
+    logFile: join(supervisor.directory.path, 'kafka.log'),
+    stopSignal: 'SIGTERM',
+  };
+}
+
+function writeSettings(file: string, settings: Readonly<Record<string, string>>): void {
+  const lines = Object.entries(settings).map(([name, value]) => `${name}=${value.replaceAll('\n', '\\n')}\n`);
+  writeFileSync(file, lines.join(''));
+}
+
+// The id as one argument: it may begin with "-".
+const formatArguments = (settingsFile: string): string[] => [
+  ...['format', `--cluster-id=${randomBytes(16).toString('base64url')}`, '--config', settingsFile],
+];
+
+/**
+ * A file of a broker's classes, as this Java keeps them in memory. With it a broker needs half the CPU to
+ * start. A broker that runs only for that purpose writes it when it ends. Other versions than the default
+ * start too seldom.
+ */
+async function provideClasses(
+  context: Context,
+  version: string,
+  java: Java,
+  jars: string,
+): Promise<string | undefined> {
+  const name = `${cacheName(version)}-java-${java.version}.jsa`;
+  if (isCached(name)) return cached(name);
+  if (version !== DEFAULT_KAFKA_VERSION) return undefined;
+  const { supervisor, log } = context;
+  const directory = join(supervisor.directory.path, 'kafka', 'for-classes');
+  const settingsFile = join(directory, 'server.properties');
+  const file = join(directory, name);
+  const begin = Date.now();
+  log(`preparing the classes of kafka ${version} (once) …`);
+  mkdirSync(directory, { recursive: true });
+  // Java refuses the file where this path is not the beginning of a broker's own.
+  const command = (mainClass: string, args: readonly string[], options: readonly string[]): Command => ({
+    name: `kafka ${version} for its classes`,
+    ...commandOf(context, java, [join(jars, '*')], mainClass, BROKER_HEAP, args, [QUICK, ...options]),
+  });
+  const ended = await withFreePorts(2, async ([port, controllerPort]) => {
+    const controller = `${LOOPBACK}:${controllerPort}`;
+    writeSettings(settingsFile, {
+      ...BROKER_SETTINGS,
+      listeners: `PLAINTEXT://${LOOPBACK}:${port},CONTROLLER://${controller}`,
+      'controller.quorum.voters': `1@${controller}`,
+      'log.dirs': join(directory, 'data'),
+    });
+    const format = [...formatArguments(settingsFile), '--ignore-formatted'];
+    await supervisor.run(command('kafka.tools.StorageTool', format, []), FORMAT_DEADLINE_MS);
+    const write = `-XX:ArchiveClassesAtExit=${file}`;
+    const broker = supervisor.spawn(command('kafka.Kafka', [settingsFile], [write]));
+    try {
+      await broker.untilLogged(STARTED, START_DEADLINE_MS);
+    } catch (error) {
+      await broker.stop();
+      supervisor.refuseWhenStopping();
+      throw error;
+    }
+    await broker.stop(WRITE_DEADLINE_MS);
+    return broker.endedBy;
+  });
+  supervisor.refuseWhenStopping();
+  // Killed in the middle of the file: the next start tries again.
+  if (ended !== ENDED_BY_SIGTERM) return undefined;
+  moveToCache(file, name);
+  log(`prepared the classes of kafka ${version} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
+  return cached(name);
 }
