@@ -9,7 +9,7 @@ import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } 
 import { BEGIN } from '../postgres/transaction';
 import { type ConnectRight, limitConnect } from './connect-right';
 
-export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor';
+export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
@@ -24,6 +24,10 @@ const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_o
 
 const ATTRIBUTE =
   'promo.attribute_rounds(text, text[], text[], text[], text[]), promo.attribute_round(text, text, text, text, text)';
+
+/** The columns of a call that change. The others are those of its begin. */
+const STORED_CALL = `payload, call_values, state, due_at, sending_since, lease_no, attempts, first_sent_at, last_sent_at, last_ended_at, last_answer,
+  is_uncertain, ended_at`;
 
 /** Grants without their `to NAME`. */
 const GRANTS: Readonly<Record<Role, readonly string[]>> = {
@@ -53,18 +57,31 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by) on promo.attributions',
+    'select on promo.wallet_calls',
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz)',
     'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo.check_month(date), promo_store.decided_offsets(text[], int[], bigint[], int, text)',
   ],
   /** Retention. */
   janitor: [
     ...STATUS,
-    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions()',
+    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_wallet_calls(timestamptz, int)',
   ],
   /** Erasure of players, and replay of dead letters. */
-  maintainer: [...STATUS, LOG, 'execute on function promo.erase_player(text, text, int, bigint)'],
+  maintainer: [
+    ...STATUS,
+    LOG,
+    'select on promo.wallet_calls',
+    'execute on function promo.erase_player(text, text, int, bigint), promo.close_wallet_call(text, text, text)',
+  ],
   /** The service that launches games. It sets attributions, and reads none. */
   attributor: [...STATUS, `execute on function ${ATTRIBUTE}`],
+  /** The service that calls wallets. It cannot delete a call, nor change the identity of one. */
+  wallet: [
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo.wallet_calls, promo_store.wallet_calls',
+    `insert (operator_id, op_id, action, follows, payload_hash, payload, call_values, due_at, sending_since, lease_no), update (${STORED_CALL}) on promo_store.wallet_calls`,
+  ],
 };
 
 /**
@@ -84,6 +101,8 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.attribute_round(text, text, text, text, text)',
   'promo_store.find_attribution_damages()',
   'promo.erase_player(text, text, int, bigint)',
+  'promo.close_wallet_call(text, text, text)',
+  'promo.forget_wallet_calls(timestamptz, int)',
   'promo.newest_since(int)',
   'promo.entries_since(timestamptz, timestamptz)',
   'promo_store.ensure_months(int)',

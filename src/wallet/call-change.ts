@@ -1,0 +1,92 @@
+/** The change of a stored call after an attempt: its new state, and the call that follows it. Pure. */
+import { createHash } from 'node:crypto';
+import type { WalletAction } from '../contract/actions';
+import { addAttempt, type CallHistory, stepAfter, type WalletAttempt } from './policy';
+import { type CallValues, renderPayload, type WalletProfile } from './profile';
+
+/**
+ * - open: an attempt is due, or in flight
+ * - ok, refused: the final answer
+ * - followed: a rollback or a reconcile took over
+ * - given_up: no answer, and the call has no effect
+ * - unresolved: people have to look at it
+ * - closed: people have
+ */
+export const CALL_STATES = ['open', 'ok', 'refused', 'followed', 'given_up', 'unresolved', 'closed'] as const;
+export type CallState = (typeof CALL_STATES)[number];
+
+export interface StoredCall {
+  readonly opId: string;
+  readonly action: WalletAction;
+  readonly values: CallValues;
+  /** Null before the end of the first attempt. */
+  readonly history: CallHistory | null;
+}
+
+/** A call as it is stored first. */
+export interface NewCall {
+  readonly opId: string;
+  readonly action: WalletAction;
+  readonly values: CallValues;
+  /** JSON. */
+  readonly payload: string;
+}
+
+export interface CallChange {
+  readonly state: CallState;
+  readonly history: CallHistory;
+  /** Milliseconds since 1970. Of no meaning in a state other than open. */
+  readonly dueAt: number;
+  readonly following: (NewCall & { readonly dueAt: number }) | null;
+}
+
+/** @param now milliseconds since 1970, by the clock of the store, as all times of the history */
+export function changeAfter(
+  profile: WalletProfile,
+  call: StoredCall,
+  attempt: WalletAttempt,
+  now: number,
+): CallChange {
+  const history = addAttempt(call.history, attempt);
+  const step = stepAfter({ action: call.action, spread: spreadOf(call.opId) }, history, now);
+  const ended = (state: CallState): CallChange => ({ state, history, dueAt: now, following: null });
+  const followedBy = (action: 'rollback' | 'reconcile', dueAt: number): CallChange => {
+    const following = followingCall(profile, call, action);
+    // A wallet without the action leaves the call to people.
+    if (following === null) return ended('unresolved');
+    return { ...ended('followed'), following: { ...following, dueAt } };
+  };
+  switch (step.type) {
+    case 'send':
+      return { ...ended('open'), dueAt: step.at };
+    case 'done':
+      return ended(step.answer.type);
+    case 'roll_back':
+      return followedBy('rollback', now);
+    case 'reconcile':
+      return followedBy('reconcile', step.at);
+    case 'give_up':
+      return ended('given_up');
+    case 'unresolved':
+      return ended('unresolved');
+  }
+}
+
+/** A share from 0 to 1, the same in every process. */
+function spreadOf(opId: string): number {
+  return createHash('sha256').update(opId).digest().readUInt32BE(0) / 2 ** 32;
+}
+
+function followingCall(
+  profile: WalletProfile,
+  { opId, action: originalAction, values }: StoredCall,
+  action: 'rollback' | 'reconcile',
+): NewCall | null {
+  const template = profile.actions[action];
+  if (template === undefined) return null;
+  const followingId = `${opId}.${action}`;
+  const all = { ...values, original_op_id: opId, original_action: originalAction };
+  const rendered = renderPayload(template, followingId, all);
+  if (rendered.type === 'malformed') return null;
+  return { opId: followingId, action, values: all, payload: rendered.json };
+}

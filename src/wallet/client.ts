@@ -1,0 +1,97 @@
+/** Sends one attempt of a call to a wallet by HTTP, and returns the reply as it came. Never throws for a reply. */
+
+import { LIMITS } from '../contract/limits';
+import { causeOf } from '../lib/errors';
+import { readUpTo } from '../lib/read-limited';
+import { MAX_REPLY_BYTES, type WalletReply } from './answer';
+import type { WalletProfile } from './profile';
+import { buildRequest, profileFaults, type WalletSend } from './request';
+
+export interface WalletClient {
+  readonly profile: WalletProfile;
+  /** @param stop ends the attempt. Its reply is then `interrupted` */
+  send(send: WalletSend, stop: AbortSignal): Promise<SentReply>;
+}
+
+export interface SentReply {
+  readonly reply: WalletReply;
+  /** From the begin of the attempt to its end. */
+  readonly ms: number;
+  /** The code of the error of the network, such as ECONNREFUSED, for the log. Null without an error. */
+  readonly networkCode: string | null;
+}
+
+export interface WalletClientOptions {
+  /** Read for each request, so that a replaced file counts. */
+  readonly secret: () => Uint8Array;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly monotonicNow: () => number;
+  /** Milliseconds since 1970, for `ts` and for signatures. */
+  readonly wallNow: () => number;
+  /** Shorter for tests. The contract's by default. */
+  readonly deadlineMs?: number;
+}
+
+/** The profile cannot be used. */
+export class UnfitProfile extends Error {
+  override readonly name = 'UnfitProfile';
+
+  constructor(readonly faults: readonly string[]) {
+    super(`the profile of a wallet is wrong: ${faults.join('; ')}`);
+  }
+}
+
+/** @throws UnfitProfile */
+export function makeWalletClient(profile: WalletProfile, options: WalletClientOptions): WalletClient {
+  const faults = profileFaults(profile);
+  if (faults.length > 0) throw new UnfitProfile(faults);
+  const { secret, monotonicNow, wallNow, deadlineMs = LIMITS.wallet_answer.value } = options;
+
+  async function send(attempt: WalletSend, stop: AbortSignal): Promise<SentReply> {
+    const { url, headers, body } = buildRequest(profile, attempt, wallNow(), secret);
+    const began = monotonicNow();
+    const deadline = AbortSignal.timeout(deadlineMs);
+    const signal = AbortSignal.any([deadline, stop]);
+    const over = (reply: WalletReply, networkCode: string | null = null): SentReply => ({
+      ...{ reply, networkCode, ms: monotonicNow() - began },
+    });
+    const failed = (error: unknown): SentReply => {
+      if (deadline.aborted) return over({ type: 'nothing', cause: 'timeout' });
+      if (stop.aborted) return over({ type: 'nothing', cause: 'interrupted' });
+      return over({ type: 'nothing', cause: 'unreachable' }, codeOf(error));
+    };
+    let response: Response;
+    try {
+      // The target of a redirect is not the approved wallet, and would get the player's data.
+      response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal });
+    } catch (error) {
+      return failed(error);
+    }
+    const read = await readBody(response);
+    if (signal.aborted) return failed(signal.reason);
+    return over({
+      type: 'http',
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      body: read,
+      ms: monotonicNow() - began,
+    });
+  }
+
+  return { profile, send };
+}
+
+async function readBody(response: Response): Promise<Uint8Array | 'too_large' | 'cut_off'> {
+  if (response.body === null) return new Uint8Array();
+  try {
+    return (await readUpTo(response.body, MAX_REPLY_BYTES)) ?? 'too_large';
+  } catch {
+    return 'cut_off'; // the caller knows whether the deadline did this
+  }
+}
+
+/** Only the code: a message may repeat the address or bytes of the reply. */
+function codeOf(error: unknown): string {
+  const code = causeOf(error)?.code;
+  return typeof code === 'string' && /^[A-Z0-9_]{1,60}$/.test(code) ? code : 'unknown';
+}
