@@ -47,7 +47,20 @@ export function changeAfter(
   attempt: WalletAttempt,
   now: number,
 ): CallChange {
-  const history = addAttempt(call.history, attempt);
+  return changeOf(profile, call, addAttempt(call.history, attempt), now);
+}
+
+/**
+ * The change of a call whose next attempt is due. Null: send it. A bet is not sent again when its time was
+ * over before a process came to it.
+ */
+export function changeInstead(profile: WalletProfile, call: StoredCall, now: number): CallChange | null {
+  if (call.history === null) return null;
+  const change = changeOf(profile, call, call.history, now);
+  return change.state === 'open' ? null : change;
+}
+
+function changeOf(profile: WalletProfile, call: StoredCall, history: CallHistory, now: number): CallChange {
   const step = stepAfter({ action: call.action, spread: spreadOf(call.opId) }, history, now);
   const ended = (state: CallState): CallChange => ({ state, history, dueAt: now, following: null });
   const followedBy = (action: 'rollback' | 'reconcile', dueAt: number): CallChange => {

@@ -10,7 +10,7 @@ import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { Semaphore } from '../lib/semaphore';
 import { interpretReply, type WalletAnswer } from './answer';
-import { changeAfter } from './call-change';
+import { type CallChange, changeAfter, changeInstead } from './call-change';
 import { type CallStore, type CallView, type HeldCall, payloadHash } from './call-store';
 import type { SentReply, WalletClient } from './client';
 import { type CallValues, renderPayload, successRuleOf } from './profile';
@@ -111,6 +111,16 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   /** @returns the answer; null where the call went to another process, or will */
   async function attempt(wallet: Wallet, held: HeldCall, heldSince: number): Promise<WalletAnswer | null> {
     const { profile } = wallet.client;
+    const instead = held.isInterrupted ? null : changeInstead(profile, held, held.storeNow);
+    if (instead !== null) {
+      await storeEnd(held, instead);
+      const following = instead.following?.action;
+      logger.warn(
+        { ...fieldsOf(held), state: instead.state, following },
+        'wallet call not sent again: its time is over',
+      );
+      return null;
+    }
     const sent = await sendOnce(wallet, held, heldSince);
     if (sent === null) {
       logger.warn(fieldsOf(held), 'wallet call not sent: this process was stuck, and another one takes it');
@@ -119,7 +129,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
     const answer = interpretReply(held.action, sent.reply, successRuleOf(profile));
     const endedAt = held.storeNow + (clock.now() - heldSince);
     const change = changeAfter(profile, held, { sentAt: held.sendingSince, endedAt, answer }, endedAt);
-    const isStored = await storeEnd(held, () => store.end(held, change));
+    const isStored = await storeEnd(held, change);
     const level = answer.type === 'no_answer' || change.state === 'unresolved' ? 'warn' : 'debug';
     logger[level](
       {
@@ -134,10 +144,10 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   }
 
   /** Retries, since a lost answer of the store costs an attempt. @returns whether the call was still held */
-  async function storeEnd(held: HeldCall, end: () => Promise<boolean>): Promise<boolean> {
+  async function storeEnd(held: HeldCall, change: CallChange): Promise<boolean> {
     for (let failures = 1; ; failures++) {
       try {
-        return await end();
+        return await store.end(held, change);
       } catch (error) {
         logger.warn(
           { ...fieldsOf(held), failures, error: messageOf(error) },

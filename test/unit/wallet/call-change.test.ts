@@ -1,0 +1,83 @@
+/** The change of a stored call after an attempt. */
+import fc from 'fast-check';
+import { interpretReply, type WalletAnswer } from '../../../src/wallet/answer';
+import { changeAfter, type StoredCall } from '../../../src/wallet/call-change';
+import { readStoredAnswer, storedAnswer } from '../../../src/wallet/call-store';
+import type { CallHistory } from '../../../src/wallet/policy';
+import { aProfile } from '../../support/wallet';
+import { anyAction, anyReply } from './replies';
+
+const NOW = Date.UTC(2026, 10, 21);
+const HOUR_MS = 3_600_000;
+const profile = aProfile('http://127.0.0.1:1');
+const SILENCE: WalletAnswer = interpretReply('debit', { type: 'nothing', cause: 'timeout' });
+const OK: WalletAnswer = { type: 'ok', body: { balance: 'of a player' } };
+const attempt = (answer: WalletAnswer, at = NOW) => ({ sentAt: at, endedAt: at + 10, answer });
+const call = (more: Partial<StoredCall> = {}): StoredCall => ({
+  ...{ opId: 'op-1', action: 'debit', values: { player: 'p', amount: '5' }, history: null },
+  ...more,
+});
+
+test('a bet without an answer is resent, and then followed by one rollback of it', () => {
+  let history: CallHistory | null = null;
+  for (const state of ['open', 'open', 'followed'] as const) {
+    const change = changeAfter(profile, call({ history }), attempt(SILENCE), NOW + 10);
+    expect(change.state).toBe(state);
+    history = change.history;
+    if (state === 'open') expect(change.following).toBeNull();
+    else
+      expect(change.following).toEqual({
+        ...{ opId: 'op-1.rollback', action: 'rollback', dueAt: NOW + 10 },
+        payload: '{"original":"op-1","player":"p","meta":{"op_id":"op-1.rollback"}}',
+        values: { player: 'p', amount: '5', original_op_id: 'op-1', original_action: 'debit' },
+      });
+  }
+});
+
+test('a credit is resent for 72 h, and then followed by a reconcile', () => {
+  const credit = call({ action: 'credit' });
+  const first = changeAfter(profile, credit, attempt(SILENCE), NOW);
+  expect(first.state).toBe('open');
+  const late = NOW + 73 * HOUR_MS;
+  const last = changeAfter(profile, { ...credit, history: first.history }, attempt(SILENCE, late), late);
+  expect([last.state, last.following?.opId]).toEqual(['followed', 'op-1.reconcile']);
+});
+
+test('a wallet without the action that would follow leaves the call to people', () => {
+  const { debit, credit } = profile.actions;
+  const poor = aProfile('http://127.0.0.1:1', {
+    actions: { ...(debit && { debit }), ...(credit && { credit }) },
+  });
+  const late = NOW + HOUR_MS;
+  const first = changeAfter(poor, call(), attempt(SILENCE), NOW);
+  const change = changeAfter(poor, call({ history: first.history }), attempt(SILENCE, late), late);
+  expect([change.state, change.following]).toEqual(['unresolved', null]);
+});
+
+test('every reply to every action leaves a call either open with a due time, or over', () => {
+  fc.assert(
+    fc.property(anyAction, anyReply, fc.integer({ min: 0, max: 80 }), (action, reply, hours) => {
+      const answer = interpretReply(action, reply);
+      const now = NOW + hours * HOUR_MS;
+      const change = changeAfter(profile, call({ action }), attempt(answer, now), now);
+      expect(Number.isFinite(change.dueAt)).toBe(true);
+      expect(change.following !== null).toBe(change.state === 'followed');
+      if (answer.type === 'ok') expect(change.state).toBe('ok');
+    }),
+  );
+});
+
+test('a stored answer is read as the policy needs it, without the body of the wallet', () => {
+  fc.assert(
+    fc.property(anyAction, anyReply, (action, reply) => {
+      const answer = interpretReply(action, reply);
+      const read = readStoredAnswer(JSON.stringify(storedAnswer(answer)));
+      if (answer.type === 'ok') expect(read).toEqual({ type: 'ok', body: {} });
+      else if (answer.type === 'no_answer' && answer.cause === 'unknown_code')
+        expect(read).toEqual({ ...answer, code: null });
+      else expect(read).toEqual(answer);
+    }),
+  );
+  expect(JSON.stringify(storedAnswer(OK))).toBe('{"type":"ok"}');
+  expect(() => readStoredAnswer('{"type":"later"}')).toThrow('run the newer version');
+});
