@@ -33,7 +33,7 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
-const ROLES = ['writer', 'reader', 'janitor', 'maintainer', 'attributor'] as const;
+const ROLES = ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -69,6 +69,7 @@ export const COMMANDS: readonly Command[] = [
         value: 'NAME',
         help: 'the role of attribute: sets the players that rounds are credited to',
       },
+      wallet: { value: 'NAME', help: "the role of the service that calls operators' wallets" },
       print: { help: 'only print the SQL, for another person to run; needs no database' },
     },
     settings: ['DATABASE'],

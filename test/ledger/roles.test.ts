@@ -4,8 +4,16 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
-type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'nobody';
-const NAMES: readonly Name[] = ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'nobody'];
+type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet' | 'nobody';
+const NAMES: readonly Name[] = [
+  'writer',
+  'reader',
+  'janitor',
+  'maintainer',
+  'attributor',
+  'wallet',
+  'nobody',
+];
 
 let store: TestStore;
 const roles = new Map<Name, { name: string; url: string }>();
@@ -15,7 +23,7 @@ const roleOf = (name: Name) => {
   return role;
 };
 const grantees = (): Grantee[] =>
-  (['writer', 'reader', 'janitor', 'maintainer', 'attributor'] as const).map((role) => ({
+  (['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet'] as const).map((role) => ({
     role,
     name: roleOf(role).name,
   }));
@@ -83,6 +91,7 @@ const ALL_TABLES = [
     'moves',
     'move_steps',
     'arrivals',
+    'wallet_calls',
   ],
   ...['migrations', 'migrations_lock', ...EMPTY],
 ];
@@ -114,6 +123,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     moves: 'state',
     move_steps: 'rows',
     arrivals: 'numbers_up_to',
+    wallet_calls: 'op_id',
     migrations: 'name',
     migrations_lock: 'is_locked',
   },
@@ -181,7 +191,10 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   // Functions for every role.
   ...['partitions', 'operations', 'migrations', 'reference_versions'].map(
     (view) =>
-      [`select * from promo.${view}`, ['writer', 'reader', 'janitor', 'maintainer', 'attributor']] as const,
+      [
+        `select * from promo.${view}`,
+        ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet'],
+      ] as const,
   ),
   // Operations. A role may add to their log, and no role in the log may change it.
   [`select promo.begin_operation('replay', '{}')`, ['writer', 'maintainer']],
@@ -203,6 +216,18 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select credited_player from promo.ledger', []],
   [`select * from promo.credited_entries('acme', 'p')`, []],
   ['select attributed from promo.rounds', ['reader']],
+  // Calls of wallets: their role adds and changes them, and nobody deletes an open one.
+  [
+    `insert into promo_store.wallet_calls (operator_id, op_id, action, payload_hash, payload, call_values, due_at)
+     values ('acme', 'op', 'debit', 'x', '{}', '{}', now())`,
+    ['wallet'],
+  ],
+  [`update promo_store.wallet_calls set state = 'ok', due_at = now()`, ['wallet']],
+  ['update promo_store.wallet_calls set created_at = now()', []],
+  ['select payload, call_values from promo_store.wallet_calls for update', ['wallet']],
+  ['select * from promo.wallet_calls', ['reader', 'maintainer', 'wallet']],
+  [`select promo.close_wallet_call('acme', 'op', 'by hand')`, ['maintainer']],
+  ['select promo.forget_wallet_calls(now())', ['janitor']],
   // Rights on the whole database.
   ['create schema another', []],
   ['create table promo.another ()', []],
