@@ -44,7 +44,7 @@ comment on column promo_store.wallet_calls.follows is 'The call that this one ro
 comment on column promo_store.wallet_calls.payload_hash is 'SHA-256 of the payload: the same op_id with another payload is a mistake of ours.';
 comment on column promo_store.wallet_calls.payload is 'The payload as sent. Null once the call is over: it has data of players.';
 comment on column promo_store.wallet_calls.call_values is 'The values in the payload, for the payload of a call that follows. Null once the call is over.';
-comment on column promo_store.wallet_calls.state is 'open: an attempt is due or in flight. ok, refused: the final answer. followed: a rollback or a reconcile took over. given_up: no answer, and no effect. unresolved: people have to look at it. closed: people have.';
+comment on column promo_store.wallet_calls.state is 'open: an attempt is due or in flight. ok and refused are final answers. A call that is followed has a rollback or a reconcile. given_up: no answer, and no effect. An unresolved call needs people, and they have resolved a closed one.';
 comment on column promo_store.wallet_calls.due_at is 'When the next step is due. While an attempt is in flight: when another process may take the call over.';
 comment on column promo_store.wallet_calls.sending_since is 'When the attempt in flight began; null without one. If the call is due, the process of that attempt is gone.';
 comment on column promo_store.wallet_calls.lease_no is 'Counts the processes that took the call. Only the last one may store an answer.';

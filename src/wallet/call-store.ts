@@ -42,9 +42,9 @@ export interface CallView {
 }
 
 export interface CallStore {
-  /** Stores a call whose first attempt begins now. Null where the op_id is there already. @throws StoreError */
+  /** Stores a call whose first attempt begins now. Null where its op_id exists. @throws StoreError */
   begin(operatorId: string, call: NewCall, leaseMs: number): Promise<HeldCall | null>;
-  /** Takes calls that are due, at most `free` of each operator. Nobody waits. @throws StoreError */
+  /** Takes calls that are due, at most `free` of each operator. @throws StoreError */
   take(free: ReadonlyMap<string, number>, leaseMs: number): Promise<HeldCall[]>;
   /** Stores the end of an attempt. False where the call is no longer held. @throws StoreError */
   end(held: HeldCall, change: CallChange): Promise<boolean>;

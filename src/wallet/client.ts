@@ -1,4 +1,4 @@
-/** Sends one attempt of a call to a wallet by HTTP, and returns the reply as it came. Never throws for a reply. */
+/** Sends one attempt of a call to a wallet by HTTP. Every failure of the network is a reply, too. */
 
 import { LIMITS } from '../contract/limits';
 import { causeOf } from '../lib/errors';

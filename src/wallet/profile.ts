@@ -1,6 +1,6 @@
 /**
- * The parts of the wallet contract that the documents do not show, as data that an operator writes: address,
- * paths, header names, signature, payload of each action. Pure: secrets are handed over by a function.
+ * A wallet as its operator describes it: address, paths, header names, signature, payload of each action. The
+ * documents do not show these. Pure: the secret is no part of the profile.
  */
 import type { WalletAction } from '../contract/actions';
 import { isObject } from '../lib/json';
@@ -71,7 +71,7 @@ export function fieldAt(body: unknown, path: FieldPath): unknown {
   );
 }
 
-/** The rule by which a reply without an error is a success. Undefined: the rule where a profile has none. */
+/** The rule by which a reply without an error is a success. Undefined: the default rule. */
 export function successRuleOf({ success }: WalletProfile): SuccessRule | undefined {
   if (success === null) return undefined;
   return (body) => fieldAt(body, success.field) === success.is;
@@ -97,7 +97,7 @@ const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
 /**
  * The payload of a call, as the text that all of its attempts send. A text that is only `{{number:name}}`
- * becomes a number of any length. Any other place stands for text.
+ * becomes a number of any length. Any other place is replaced by text.
  */
 export function renderPayload(
   { payload }: WalletActionProfile,

@@ -1,6 +1,6 @@
 /**
- * Wallet calls over a real Postgres and a real HTTP server: each fault of the network, a kill at each step,
- * two processes at once, jumps of clocks.
+ * Wallet calls over a real Postgres and a real HTTP server. Networks fail, processes are killed at each step,
+ * two of them work at once, and clocks jump.
  */
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';

@@ -1,4 +1,4 @@
-/** The request of a wallet call: payload from its template, envelope, headers, signature, and faults of a profile. */
+/** The request of a wallet call: payload, envelope, headers, signature, and the faults of a profile. */
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { readWalletRequest } from '../../../src/contract/envelope';
