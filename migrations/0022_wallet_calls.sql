@@ -11,7 +11,7 @@ create table promo_store.wallet_calls (
   follows bigint references promo_store.wallet_calls,
   payload_hash bytea not null,
   payload text,
-  call_values jsonb,
+  call_values json,
   state text not null default 'open' check (state in ('open', 'ok', 'refused', 'followed', 'given_up', 'unresolved', 'closed')),
   due_at timestamptz not null,
   sending_since timestamptz,

@@ -60,7 +60,7 @@ const HISTORY = `attempts, ${ms('c.first_sent_at')}, ${ms('c.last_sent_at')}, ${
 const BEGIN_CALL: Statement = {
   name: 'begin_wallet_call',
   text: `insert into promo_store.wallet_calls (operator_id, op_id, action, payload_hash, payload, call_values, due_at, sending_since, lease_no)
-values ($1, $2, $3, decode($4, 'hex'), $5, $6::text::jsonb, ${after('$7')}, now(), 1)
+values ($1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${after('$7')}, now(), 1)
 on conflict (operator_id, op_id) do nothing
 returning call_no, lease_no, ${ms('now()')}`,
 };
@@ -96,7 +96,7 @@ const END_ATTEMPT: Statement = {
   returning c.call_no, c.operator_id
 ), following as (
   insert into promo_store.wallet_calls (operator_id, op_id, action, follows, payload_hash, payload, call_values, due_at)
-  select m.operator_id, $12::text, $13::text, m.call_no, decode($14::text, 'hex'), $15::text, $16::text::jsonb, ${at('$17')}
+  select m.operator_id, $12::text, $13::text, m.call_no, decode($14::text, 'hex'), $15::text, $16::text::json, ${at('$17')}
   from mine m where $12::text is not null
 )
 select count(*) from mine`,

@@ -56,7 +56,7 @@ export interface WalletProfile {
   readonly success: { readonly field: FieldPath; readonly is: string | number | boolean } | null;
   /** The place of the balance in a success. Null: the wallet returns none. */
   readonly balance: FieldPath | null;
-  /** The calls that one process sends to the wallet at a time, 2 or more. Half of them are for resent calls. */
+  /** The calls that one process sends at a time, 2 or more. Half of them are for resent calls. */
   readonly connections: number;
 }
 
