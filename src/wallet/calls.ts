@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { WalletAction } from '../contract/actions';
 import { LIMITS } from '../contract/limits';
 import { backoffMs } from '../lib/backoff';
-import type { Clock } from '../lib/clock';
+import { type Clock, NEVER } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { Semaphore } from '../lib/semaphore';
 import { interpretReply, type WalletAnswer } from './answer';
@@ -88,7 +88,6 @@ interface Wallet {
 
 export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   const { store, clock, newId, logger, leaseMs = LEASE_MS } = deps;
-  const never = new AbortController().signal;
   const wallets = new Map<string, Wallet>(
     deps.clients.map((client) => {
       const { operatorId, connections } = client.profile;
@@ -105,7 +104,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
       return { reply: { type: 'nothing', cause: 'interrupted' }, ms: 0, networkCode: null };
     if (clock.now() - heldSince > Math.min(LATEST_SEND_MS, leaseMs)) return null;
     const { action, opId, payload } = held;
-    return client.send({ action, opId, payload, requestId: newId() }, never);
+    return client.send({ action, opId, payload, requestId: newId() });
   }
 
   /** @returns the answer; null where the call went to another process, or will */
@@ -154,7 +153,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
           'cannot store the answer of a wallet',
         );
         if (failures === STORE_TRIES) return false; // the lease ends, and the call is resumed
-        await clock.sleep(backoffMs(failures), never);
+        await clock.sleep(backoffMs(failures), NEVER);
       }
     }
   }
@@ -222,6 +221,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   }
 
   async function run(stop: AbortSignal): Promise<void> {
+    stop.addEventListener('abort', () => wake.abort());
     for (let failures = 0; !stop.aborted; ) {
       wake = new AbortController();
       let waitMs = POLL_MS;
@@ -234,7 +234,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
         logger.warn({ failures, waitMs, error: messageOf(error) }, 'cannot take due wallet calls, retrying');
       }
       // After a failure a free connection is no reason to ask the store early.
-      await clock.sleep(waitMs, failures === 0 ? AbortSignal.any([stop, wake.signal]) : stop);
+      await clock.sleep(waitMs, failures === 0 ? wake.signal : stop);
     }
     await settle();
   }

@@ -10,7 +10,7 @@ import { buildRequest, profileFaults, type WalletSend } from './request';
 export interface WalletClient {
   readonly profile: WalletProfile;
   /** @param stop ends the attempt. Its reply is then `interrupted` */
-  send(send: WalletSend, stop: AbortSignal): Promise<SentReply>;
+  send(send: WalletSend, stop?: AbortSignal): Promise<SentReply>;
 }
 
 export interface SentReply {
@@ -47,17 +47,17 @@ export function makeWalletClient(profile: WalletProfile, options: WalletClientOp
   if (faults.length > 0) throw new UnfitProfile(faults);
   const { secret, monotonicNow, wallNow, deadlineMs = LIMITS.wallet_answer.value } = options;
 
-  async function send(attempt: WalletSend, stop: AbortSignal): Promise<SentReply> {
+  async function send(attempt: WalletSend, stop?: AbortSignal): Promise<SentReply> {
     const { url, headers, body } = buildRequest(profile, attempt, wallNow(), secret);
     const began = monotonicNow();
     const deadline = AbortSignal.timeout(deadlineMs);
-    const signal = AbortSignal.any([deadline, stop]);
+    const signal = stop === undefined ? deadline : AbortSignal.any([deadline, stop]);
     const over = (reply: WalletReply, networkCode: string | null = null): SentReply => ({
       ...{ reply, networkCode, ms: monotonicNow() - began },
     });
     const failed = (error: unknown): SentReply => {
       if (deadline.aborted) return over({ type: 'nothing', cause: 'timeout' });
-      if (stop.aborted) return over({ type: 'nothing', cause: 'interrupted' });
+      if (stop?.aborted === true) return over({ type: 'nothing', cause: 'interrupted' });
       return over({ type: 'nothing', cause: 'unreachable' }, codeOf(error));
     };
     let response: Response;

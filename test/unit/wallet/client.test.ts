@@ -9,7 +9,6 @@ import type { WalletProfile } from '../../../src/wallet/profile';
 import { aProfile } from '../../support/wallet';
 
 const DEADLINE_MS = 400;
-const never = new AbortController().signal;
 const send = {
   action: 'debit',
   opId: 'op-1',
@@ -86,14 +85,14 @@ const FAULTS: Readonly<Record<string, readonly [act: (socket: Socket) => void, c
 };
 
 test.each(Object.entries(FAULTS))('a wallet that %s gives no answer', async (_, [act, cause]) => {
-  const { reply, ms } = await clientOf(await raw(act)).send(send, never);
+  const { reply, ms } = await clientOf(await raw(act)).send(send);
   expect(interpretReply('debit', reply)).toMatchObject({ type: 'no_answer', cause });
   expect(ms).toBeLessThan(DEADLINE_MS + 1_000);
 });
 
 test('a success has its body, status and time', async () => {
   const url = await raw((socket) => socket.end(`${head('200 OK\r\nretry-after: 3')}${OK}`));
-  const { reply, networkCode } = await clientOf(url).send(send, never);
+  const { reply, networkCode } = await clientOf(url).send(send);
   expect(interpretReply('debit', reply)).toEqual({ type: 'ok', body: { status: 'ok' } });
   expect(reply).toMatchObject({ type: 'http', status: 200, headers: { 'retry-after': '3' } });
   expect(networkCode).toBeNull();
@@ -103,7 +102,7 @@ test('a port without a server is unreachable, with the code of the network', asy
   const url = await raw(() => undefined);
   const [server] = servers.splice(0);
   await new Promise((closed) => server?.close(closed));
-  expect(await clientOf(url).send(send, never)).toMatchObject({
+  expect(await clientOf(url).send(send)).toMatchObject({
     reply: { type: 'nothing', cause: 'unreachable' },
     networkCode: 'ECONNREFUSED',
   });
@@ -115,7 +114,7 @@ test('a redirect is not followed', async () => {
   const url = await raw((socket) =>
     socket.end(head(`307 Away\r\nlocation: http://${target}/\r\ncontent-length: 0`)),
   );
-  expect((await clientOf(url).send(send, never)).reply).toMatchObject({ type: 'http', status: 307 });
+  expect((await clientOf(url).send(send)).reply).toMatchObject({ type: 'http', status: 307 });
   expect(reached).toBe(0);
 });
 
