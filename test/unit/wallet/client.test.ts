@@ -132,7 +132,6 @@ test('a certificate of no known authority is refused before anything is sent', a
   );
   const { reply, networkCode } = await clientOf(`https://${address.replace('127.0.0.1', 'localhost')}`).send(
     send,
-    never,
   );
   expect(reply).toEqual({ type: 'nothing', cause: 'unreachable' });
   expect(networkCode).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/);
