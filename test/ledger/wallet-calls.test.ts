@@ -340,7 +340,7 @@ describe('a slow wallet', () => {
     await until('the wallet has both', STEP_DEADLINE_MS, () => wallet.seen.length === 2);
     await expect(calls.start(aCall('op-3'))).rejects.toThrow(WalletBusy);
     await Promise.all(held);
-    expect(await stored()).toEqual(['op-1 open 1', 'op-2 open 1']);
+    expect((await stored()).sort()).toEqual(['op-1 open 1', 'op-2 open 1']);
   });
 });
 
