@@ -9,7 +9,7 @@ create table promo_store.wallet_calls (
   op_id text collate "C" not null,
   action text not null,
   follows bigint references promo_store.wallet_calls,
-  payload_hash bytea not null,
+  content_hash bytea not null,
   payload text,
   call_values json,
   state text not null default 'open' check (state in ('open', 'ok', 'refused', 'followed', 'given_up', 'unresolved', 'closed')),
@@ -41,7 +41,7 @@ comment on column promo_store.wallet_calls.operator_id is 'The operator whose wa
 comment on column promo_store.wallet_calls.op_id is 'The op_id, the same in all attempts.';
 comment on column promo_store.wallet_calls.action is 'The action, such as debit.';
 comment on column promo_store.wallet_calls.follows is 'The call that this one rolls back or reconciles.';
-comment on column promo_store.wallet_calls.payload_hash is 'SHA-256 of the payload: the same op_id with another payload is a mistake of ours.';
+comment on column promo_store.wallet_calls.content_hash is 'SHA-256 of the payload without the player: the same op_id with other content is a mistake of ours.';
 comment on column promo_store.wallet_calls.payload is 'The payload as sent. Null once the call is over: it has data of players.';
 comment on column promo_store.wallet_calls.call_values is 'The values in the payload, for the payload of a call that follows. Null once the call is over.';
 comment on column promo_store.wallet_calls.state is 'open: an attempt is due or in flight. ok and refused are final answers. A call that is followed has a rollback or a reconcile. given_up: no answer, and no effect. An unresolved call needs people, and they have resolved a closed one.';

@@ -80,7 +80,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     ...STATUS,
     'usage on schema promo_store',
     'select on promo.wallet_calls, promo_store.wallet_calls',
-    `insert (operator_id, op_id, action, follows, payload_hash, payload, call_values, due_at, sending_since, lease_no), update (${STORED_CALL}) on promo_store.wallet_calls`,
+    `insert (operator_id, op_id, action, follows, content_hash, payload, call_values, due_at, sending_since, lease_no), update (${STORED_CALL}) on promo_store.wallet_calls`,
   ],
 };
 

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { WalletAction } from '../contract/actions';
 import { addAttempt, type CallHistory, stepAfter, type WalletAttempt } from './policy';
-import { type CallValues, renderPayload, type WalletProfile } from './profile';
+import { type CallValues, PLAYER_VALUE, renderPayload, type WalletProfile } from './profile';
 
 /**
  * - open: an attempt is due, or in flight
@@ -30,6 +30,29 @@ export interface NewCall {
   readonly values: CallValues;
   /** JSON. */
   readonly payload: string;
+  /** SHA-256 of the payload without the player. It stays for long, so it may confirm no guess of a player. */
+  readonly contentHash: string;
+}
+
+export type MadeCall =
+  | { readonly type: 'call'; readonly call: NewCall }
+  /** All faults at once, with their remedies. */
+  | { readonly type: 'malformed'; readonly faults: readonly string[] };
+
+export function makeCall(
+  { operatorId, actions }: WalletProfile,
+  { action, opId, values }: Pick<NewCall, 'action' | 'opId' | 'values'>,
+): MadeCall {
+  const template = actions[action];
+  if (template === undefined)
+    return { type: 'malformed', faults: [`the profile of ${operatorId} has no ${action}: add it`] };
+  const rendered = renderPayload(template, opId, values);
+  if (rendered.type === 'malformed') return rendered;
+  const { json: payload } = rendered;
+  const anonymous = renderPayload(template, opId, { ...values, [PLAYER_VALUE]: '0' });
+  const hashed = anonymous.type === 'malformed' ? payload : anonymous.json;
+  const contentHash = createHash('sha256').update(hashed).digest('hex');
+  return { type: 'call', call: { action, opId, values, payload, contentHash } };
 }
 
 export interface CallChange {
@@ -95,11 +118,9 @@ function followingCall(
   { opId, action: originalAction, values }: StoredCall,
   action: 'rollback' | 'reconcile',
 ): NewCall | null {
-  const template = profile.actions[action];
-  if (template === undefined) return null;
-  const followingId = `${opId}.${action}`;
-  const all = { ...values, original_op_id: opId, original_action: originalAction };
-  const rendered = renderPayload(template, followingId, all);
-  if (rendered.type === 'malformed') return null;
-  return { opId: followingId, action, values: all, payload: rendered.json };
+  const made = makeCall(profile, {
+    ...{ action, opId: `${opId}.${action}` },
+    values: { ...values, original_op_id: opId, original_action: originalAction },
+  });
+  return made.type === 'call' ? made.call : null;
 }

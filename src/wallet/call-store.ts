@@ -2,7 +2,6 @@
  * The stored calls of wallets: the table promo_store.wallet_calls. Each operation is one statement in one
  * transaction. All times are those of the store's clock, so processes with wrong clocks agree.
  */
-import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { isWalletAction, type WalletAction } from '../contract/actions';
 import { isErrorCode } from '../contract/error-codes';
@@ -38,7 +37,13 @@ export interface CallView {
   readonly attempts: number;
   /** Of the last ended attempt, without the body of the reply. Null before its end. */
   readonly answer: WalletAnswer | null;
-  readonly payloadHash: string;
+}
+
+export interface FoundCall {
+  readonly view: CallView;
+  readonly contentHash: string;
+  /** Null once the call is over. */
+  readonly payload: string | null;
 }
 
 export interface CallStore {
@@ -49,7 +54,7 @@ export interface CallStore {
   /** Stores the end of an attempt. False where the call is no longer held. @throws StoreError */
   end(held: HeldCall, change: CallChange): Promise<boolean>;
   /** @throws StoreError */
-  find(operatorId: string, opId: string): Promise<CallView | null>;
+  find(operatorId: string, opId: string): Promise<FoundCall | null>;
 }
 
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint`;
@@ -59,7 +64,7 @@ const HISTORY = `attempts, ${ms('c.first_sent_at')}, ${ms('c.last_sent_at')}, ${
 
 const BEGIN_CALL: Statement = {
   name: 'begin_wallet_call',
-  text: `insert into promo_store.wallet_calls (operator_id, op_id, action, payload_hash, payload, call_values, due_at, sending_since, lease_no)
+  text: `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, due_at, sending_since, lease_no)
 values ($1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${after('$7')}, now(), 1)
 on conflict (operator_id, op_id) do nothing
 returning call_no, lease_no, ${ms('now()')}`,
@@ -95,7 +100,7 @@ const END_ATTEMPT: Statement = {
   where c.call_no = $1::bigint and c.lease_no = $2::int and c.sending_since is not null
   returning c.call_no, c.operator_id
 ), following as (
-  insert into promo_store.wallet_calls (operator_id, op_id, action, follows, payload_hash, payload, call_values, due_at)
+  insert into promo_store.wallet_calls (operator_id, op_id, action, follows, content_hash, payload, call_values, due_at)
   select m.operator_id, $12::text, $13::text, m.call_no, decode($14::text, 'hex'), $15::text, $16::text::json, ${at('$17')}
   from mine m where $12::text is not null
 )
@@ -104,7 +109,7 @@ select count(*) from mine`,
 
 const FIND_CALL: Statement = {
   name: 'find_wallet_call',
-  text: `select c.operator_id, c.op_id, c.action, c.state, encode(c.payload_hash, 'hex'), ${HISTORY}
+  text: `select c.operator_id, c.op_id, c.action, c.state, encode(c.content_hash, 'hex'), c.payload, ${HISTORY}
 from promo_store.wallet_calls c where c.operator_id = $1 and c.op_id = $2`,
 };
 
@@ -113,9 +118,9 @@ export function makeCallStore(store: Store, logger: Logger): CallStore {
     inTransaction(store, (session) => session.query(statement, values));
   return {
     async begin(operatorId, call, leaseMs) {
-      const { opId, action, payload, values } = call;
+      const { opId, action, contentHash, payload, values } = call;
       const [row] = await run(BEGIN_CALL, [
-        ...[operatorId, opId, action, payloadHash(payload), payload, JSON.stringify(values), leaseMs],
+        ...[operatorId, opId, action, contentHash, payload, JSON.stringify(values), leaseMs],
       ]);
       if (row === undefined) return null;
       const storeNow = numberOf(row[2]);
@@ -146,27 +151,24 @@ export function makeCallStore(store: Store, logger: Logger): CallStore {
         ...[callNo, leaseNo, state, dueAt, attempts, firstSentAt, last.sentAt, last.endedAt],
         ...[JSON.stringify(storedAnswer(last.answer)), isUncertain, isKept],
         ...[following?.opId ?? null, following?.action ?? null],
-        following === null ? null : payloadHash(following.payload),
-        ...[following?.payload ?? null, following === null ? null : JSON.stringify(following.values)],
-        following?.dueAt ?? null,
+        ...[following?.contentHash ?? null, following?.payload ?? null],
+        ...[following === null ? null : JSON.stringify(following.values), following?.dueAt ?? null],
       ]);
       return row?.[0] === '1';
     },
     async find(operatorId, opId) {
       const [row] = await run(FIND_CALL, [operatorId, opId]);
       if (row === undefined) return null;
-      const history = historyOf(row.slice(5));
+      const history = historyOf(row.slice(6));
       return {
-        ...{ operatorId, opId, action: actionOf(row[2]), state: stateOf(row[3]) },
-        ...{ attempts: history?.attempts ?? 0, answer: history?.last.answer ?? null },
-        payloadHash: textOf(row[4]),
+        view: {
+          ...{ operatorId, opId, action: actionOf(row[2]), state: stateOf(row[3]) },
+          ...{ attempts: history?.attempts ?? 0, answer: history?.last.answer ?? null },
+        },
+        ...{ contentHash: textOf(row[4]), payload: row[5] ?? null },
       };
     },
   };
-}
-
-export function payloadHash(payload: string): string {
-  return createHash('sha256').update(payload).digest('hex');
 }
 
 function heldCallOf(row: Row): HeldCall {

@@ -10,10 +10,10 @@ import { type Clock, NEVER } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { Semaphore } from '../lib/semaphore';
 import { interpretReply, type WalletAnswer } from './answer';
-import { type CallChange, changeAfter, changeInstead } from './call-change';
-import { type CallStore, type CallView, type HeldCall, payloadHash } from './call-store';
+import { type CallChange, changeAfter, changeInstead, makeCall, type NewCall } from './call-change';
+import type { CallStore, CallView, FoundCall, HeldCall } from './call-store';
 import type { SentReply, WalletClient } from './client';
-import { type CallValues, renderPayload, successRuleOf } from './profile';
+import { type CallValues, PLAYER_VALUE, successRuleOf } from './profile';
 import { opIdFault } from './request';
 
 /**
@@ -33,6 +33,7 @@ export interface WalletCall {
   readonly action: WalletAction;
   /** Of this operation alone, for good. */
   readonly opId: string;
+  /** With the `player` as events name the player (`player_ref`). No other value may name a player. */
   readonly values: CallValues;
 }
 
@@ -162,24 +163,25 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
     const wallet = wallets.get(operatorId);
     if (wallet === undefined)
       throw new InvalidCall(`no wallet has the operator ${operatorId}: add its profile`);
-    const template = wallet.client.profile.actions[action];
-    if (template === undefined)
-      throw new InvalidCall(`the profile of ${operatorId} has no ${action}: add it`);
     const idFault = opIdFault(opId);
     if (idFault !== undefined) throw new InvalidCall(idFault);
-    const rendered = renderPayload(template, opId, values);
-    if (rendered.type === 'malformed') throw new InvalidCall(rendered.faults.join('; '));
+    if ((values[PLAYER_VALUE] ?? '') === '')
+      throw new InvalidCall(
+        `the call has no value ${PLAYER_VALUE}: an erasure finds the calls of a player by it`,
+      );
+    const made = makeCall(wallet.client.profile, { action, opId, values });
+    if (made.type === 'malformed') throw new InvalidCall(made.faults.join('; '));
     if (!(await wallet.entry.acquireWithin(ENTRY_WAIT_MS)))
       throw new WalletBusy(`all connections to the wallet of ${operatorId} are in use: retry later`);
     try {
       const heldSince = clock.now();
-      const held = await store.begin(operatorId, { opId, action, values, payload: rendered.json }, leaseMs);
+      const held = await store.begin(operatorId, made.call, leaseMs);
       const answer = held === null ? null : await attempt(wallet, held, heldSince);
-      const view = await store.find(operatorId, opId);
-      if (view === null) throw new Error(`the call ${opId} is no longer stored`);
-      if (view.action !== action || view.payloadHash !== payloadHash(rendered.json))
+      const found = await store.find(operatorId, opId);
+      if (found === null) throw new Error(`the call ${opId} is no longer stored`);
+      if (!isSameCall(found, made.call))
         throw new InvalidCall(`the op_id ${opId} was used with other content: give each operation its own`);
-      return { ...view, body: answer?.type === 'ok' ? answer.body : null };
+      return { ...found.view, body: answer?.type === 'ok' ? answer.body : null };
     } finally {
       wallet.entry.release();
     }
@@ -240,6 +242,15 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   }
 
   return { start, takeDue, run, settle };
+}
+
+/** The player counts while the payload is kept. */
+function isSameCall({ view, contentHash, payload }: FoundCall, call: NewCall): boolean {
+  return (
+    view.action === call.action &&
+    contentHash === call.contentHash &&
+    (payload === null || payload === call.payload)
+  );
 }
 
 /** Without values of the call: they are data of players. */

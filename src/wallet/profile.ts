@@ -86,6 +86,9 @@ export function balanceIn({ balance }: WalletProfile, body: unknown): string | n
 /** The values of a call by the names of their places. A number is written as its digits. */
 export type CallValues = Readonly<Record<string, string>>;
 
+/** The name of the value by which an erasure finds the calls of a player. */
+export const PLAYER_VALUE = 'player';
+
 export type RenderedPayload =
   | { readonly type: 'payload'; readonly json: string }
   /** All faults at once. */

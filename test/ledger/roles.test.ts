@@ -218,7 +218,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select attributed from promo.rounds', ['reader']],
   // Calls of wallets: their role adds and changes them, and nobody deletes an open one.
   [
-    `insert into promo_store.wallet_calls (operator_id, op_id, action, payload_hash, payload, call_values, due_at)
+    `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, due_at)
      values ('acme', 'op', 'debit', 'x', '{}', '{}', now())`,
     ['wallet'],
   ],

@@ -100,6 +100,21 @@ describe('a call that is answered', () => {
     await expect(calls.start(other)).rejects.toThrow(InvalidCall);
     expect(wallet.seen).toHaveLength(1);
   });
+
+  test('with the op_id of an open call of another player is invalid, and is not sent', async () => {
+    wallet.faults = ['bare_500'];
+    const { calls } = aCaller();
+    await calls.start(aCall('op-1', { action: 'credit' }));
+    const other = aCall('op-1', { action: 'credit', values: { player: 'another', amount: '100' } });
+    await expect(calls.start(other)).rejects.toThrow('other content');
+    expect(wallet.seen).toHaveLength(1);
+  });
+
+  test('without a player is invalid, and is not stored', async () => {
+    const { calls } = aCaller();
+    await expect(calls.start(aCall('op-1', { values: { amount: '7' } }))).rejects.toThrow('no value player');
+    expect(await stored()).toEqual([]);
+  });
 });
 
 const RESENT: readonly Fault[] = ['none'];

@@ -1,7 +1,7 @@
 /** The change of a stored call after an attempt. */
 import fc from 'fast-check';
 import { interpretReply, type WalletAnswer } from '../../../src/wallet/answer';
-import { changeAfter, type StoredCall } from '../../../src/wallet/call-change';
+import { changeAfter, makeCall, type StoredCall } from '../../../src/wallet/call-change';
 import { readStoredAnswer, storedAnswer } from '../../../src/wallet/call-store';
 import type { CallHistory } from '../../../src/wallet/policy';
 import { aProfile } from '../../support/wallet';
@@ -30,6 +30,7 @@ test('a bet without an answer is resent, and then followed by one rollback of it
         ...{ opId: 'op-1.rollback', action: 'rollback', dueAt: NOW + 10 },
         payload: '{"original":"op-1","player":"p","meta":{"op_id":"op-1.rollback"}}',
         values: { player: 'p', amount: '5', original_op_id: 'op-1', original_action: 'debit' },
+        contentHash: expect.stringMatching(/^[0-9a-f]{64}$/),
       });
   }
 });
@@ -65,6 +66,17 @@ test('every reply to every action leaves a call either open with a due time, or 
       if (answer.type === 'ok') expect(change.state).toBe('ok');
     }),
   );
+});
+
+test('the hash of the content covers everything but the player', () => {
+  const hashOf = (values: Record<string, string>) => {
+    const made = makeCall(profile, { action: 'debit', opId: 'op-1', values });
+    return made.type === 'call' ? made.call.contentHash : undefined;
+  };
+  const hash = hashOf({ player: 'p', amount: '5' });
+  expect(hash).toMatch(/^[0-9a-f]{64}$/);
+  expect(hashOf({ player: 'q', amount: '5' })).toBe(hash);
+  expect(hashOf({ player: 'p', amount: '6' })).not.toBe(hash);
 });
 
 test('a stored answer is read as the policy needs it, without the body of the wallet', () => {
