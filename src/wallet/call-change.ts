@@ -1,7 +1,14 @@
 /** The change of a stored call after an attempt: its new state, and the call that follows it. Pure. */
 import { createHash } from 'node:crypto';
 import type { WalletAction } from '../contract/actions';
-import { addAttempt, type CallHistory, stepAfter, type WalletAttempt } from './policy';
+import {
+  addAttempt,
+  type CallHistory,
+  POLICY_TERMS,
+  type PolicyTerms,
+  stepAfter,
+  type WalletAttempt,
+} from './policy';
 import { type CallValues, PLAYER_VALUE, renderPayload, type WalletProfile } from './profile';
 
 /**
@@ -69,22 +76,34 @@ export function changeAfter(
   call: StoredCall,
   attempt: WalletAttempt,
   now: number,
+  terms: PolicyTerms = POLICY_TERMS,
 ): CallChange {
-  return changeOf(profile, call, addAttempt(call.history, attempt), now);
+  return changeOf(profile, call, addAttempt(call.history, attempt), now, terms);
 }
 
 /**
  * The change of a call whose next attempt is due. Null: send it. A bet is not sent again when its time was
  * over before a process came to it.
  */
-export function changeInstead(profile: WalletProfile, call: StoredCall, now: number): CallChange | null {
+export function changeInstead(
+  profile: WalletProfile,
+  call: StoredCall,
+  now: number,
+  terms: PolicyTerms = POLICY_TERMS,
+): CallChange | null {
   if (call.history === null) return null;
-  const change = changeOf(profile, call, call.history, now);
+  const change = changeOf(profile, call, call.history, now, terms);
   return change.state === 'open' ? null : change;
 }
 
-function changeOf(profile: WalletProfile, call: StoredCall, history: CallHistory, now: number): CallChange {
-  const step = stepAfter({ action: call.action, spread: spreadOf(call.opId) }, history, now);
+function changeOf(
+  profile: WalletProfile,
+  call: StoredCall,
+  history: CallHistory,
+  now: number,
+  terms: PolicyTerms,
+): CallChange {
+  const step = stepAfter({ action: call.action, spread: spreadOf(call.opId) }, history, now, terms);
   const ended = (state: CallState): CallChange => ({ state, history, dueAt: now, following: null });
   const followedBy = (action: 'rollback' | 'reconcile', dueAt: number): CallChange => {
     const following = followingCall(profile, call, action);

@@ -4,7 +4,6 @@
  */
 import type { Logger } from 'pino';
 import type { WalletAction } from '../contract/actions';
-import { LIMITS } from '../contract/limits';
 import { backoffMs } from '../lib/backoff';
 import { type Clock, NEVER } from '../lib/clock';
 import { messageOf } from '../lib/errors';
@@ -13,6 +12,7 @@ import { interpretReply, type WalletAnswer } from './answer';
 import { type CallChange, changeAfter, changeInstead, makeCall, type NewCall } from './call-change';
 import type { CallStore, CallView, FoundCall, HeldCall } from './call-store';
 import type { SentReply, WalletClient } from './client';
+import { POLICY_TERMS, type PolicyTerms } from './policy';
 import { type CallValues, PLAYER_VALUE, successRuleOf } from './profile';
 import { opIdFault } from './request';
 
@@ -21,8 +21,11 @@ import { opIdFault } from './request';
  * attempt and the storing of its answer.
  */
 export const LEASE_MS = 30_000;
-/** A process that got stuck for this long no longer sends: another one may soon hold the call. */
-const LATEST_SEND_MS = LEASE_MS - 2 * LIMITS.wallet_answer.value;
+/**
+ * A process that got stuck for this share of the lease no longer sends. The rest of the lease is longer than
+ * an attempt and the storing of its answer. Afterwards another process may hold the call.
+ */
+const LATEST_SEND = 2 / 3;
 /** The longest wait of a new call for a free connection. The player waits too. */
 const ENTRY_WAIT_MS = 500;
 const POLL_MS = 1_000;
@@ -78,6 +81,7 @@ export interface WalletCallsDeps {
   readonly logger: Logger;
   /** For tests. */
   readonly leaseMs?: number;
+  readonly terms?: PolicyTerms;
 }
 
 interface Wallet {
@@ -88,7 +92,7 @@ interface Wallet {
 }
 
 export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
-  const { store, clock, newId, logger, leaseMs = LEASE_MS } = deps;
+  const { store, clock, newId, logger, leaseMs = LEASE_MS, terms = POLICY_TERMS } = deps;
   const wallets = new Map<string, Wallet>(
     deps.clients.map((client) => {
       const { operatorId, connections } = client.profile;
@@ -103,7 +107,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   async function sendOnce({ client }: Wallet, held: HeldCall, heldSince: number): Promise<SentReply | null> {
     if (held.isInterrupted)
       return { reply: { type: 'nothing', cause: 'interrupted' }, ms: 0, networkCode: null };
-    if (clock.now() - heldSince > Math.min(LATEST_SEND_MS, leaseMs)) return null;
+    if (clock.now() - heldSince > leaseMs * LATEST_SEND) return null;
     const { action, opId, payload } = held;
     return client.send({ action, opId, payload, requestId: newId() });
   }
@@ -111,7 +115,7 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
   /** @returns the answer; null where the call went to another process, or will */
   async function attempt(wallet: Wallet, held: HeldCall, heldSince: number): Promise<WalletAnswer | null> {
     const { profile } = wallet.client;
-    const instead = held.isInterrupted ? null : changeInstead(profile, held, held.storeNow);
+    const instead = held.isInterrupted ? null : changeInstead(profile, held, held.storeNow, terms);
     if (instead !== null) {
       await storeEnd(held, instead);
       const following = instead.following?.action;
@@ -128,7 +132,8 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
     }
     const answer = interpretReply(held.action, sent.reply, successRuleOf(profile));
     const endedAt = held.storeNow + (clock.now() - heldSince);
-    const change = changeAfter(profile, held, { sentAt: held.sendingSince, endedAt, answer }, endedAt);
+    const ended = { sentAt: held.sendingSince, endedAt, answer };
+    const change = changeAfter(profile, held, ended, endedAt, terms);
     const isStored = await storeEnd(held, change);
     const level = answer.type === 'no_answer' || change.state === 'unresolved' ? 'warn' : 'debug';
     logger[level](
