@@ -9,7 +9,7 @@ import {
   stepAfter,
   type WalletAttempt,
 } from './policy';
-import { type CallValues, PLAYER_VALUE, renderPayload, type WalletProfile } from './profile';
+import { type CallProfile, type CallValues, PLAYER_VALUE, renderPayload } from './profile';
 
 /**
  * - open: an attempt is due, or in flight
@@ -47,7 +47,7 @@ export type MadeCall =
   | { readonly type: 'malformed'; readonly faults: readonly string[] };
 
 export function makeCall(
-  { operatorId, actions }: WalletProfile,
+  { operatorId, actions }: CallProfile,
   { action, opId, values }: Pick<NewCall, 'action' | 'opId' | 'values'>,
 ): MadeCall {
   const template = actions[action];
@@ -72,7 +72,7 @@ export interface CallChange {
 
 /** @param now milliseconds since 1970, by the clock of the store, as all times of the history */
 export function changeAfter(
-  profile: WalletProfile,
+  profile: CallProfile,
   call: StoredCall,
   attempt: WalletAttempt,
   now: number,
@@ -86,7 +86,7 @@ export function changeAfter(
  * over before a process came to it.
  */
 export function changeInstead(
-  profile: WalletProfile,
+  profile: CallProfile,
   call: StoredCall,
   now: number,
   terms: PolicyTerms = POLICY_TERMS,
@@ -97,7 +97,7 @@ export function changeInstead(
 }
 
 function changeOf(
-  profile: WalletProfile,
+  profile: CallProfile,
   call: StoredCall,
   history: CallHistory,
   now: number,
@@ -133,7 +133,7 @@ function spreadOf(opId: string): number {
 }
 
 function followingCall(
-  profile: WalletProfile,
+  profile: CallProfile,
   { opId, action: originalAction, values }: StoredCall,
   action: 'rollback' | 'reconcile',
 ): NewCall | null {

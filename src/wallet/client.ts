@@ -4,11 +4,11 @@ import { LIMITS } from '../contract/limits';
 import { causeOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
 import { MAX_REPLY_BYTES, type WalletReply } from './answer';
-import type { WalletProfile } from './profile';
+import type { CallProfile } from './profile';
 import { buildRequest, profileFaults, type WalletSend } from './request';
 
 export interface WalletClient {
-  readonly profile: WalletProfile;
+  readonly profile: CallProfile;
   /** @param stop ends the attempt. Its reply is then `interrupted` */
   send(send: WalletSend, stop?: AbortSignal): Promise<SentReply>;
 }
@@ -42,7 +42,7 @@ export class UnfitProfile extends Error {
 }
 
 /** @throws UnfitProfile */
-export function makeWalletClient(profile: WalletProfile, options: WalletClientOptions): WalletClient {
+export function makeWalletClient(profile: CallProfile, options: WalletClientOptions): WalletClient {
   const faults = profileFaults(profile);
   if (faults.length > 0) throw new UnfitProfile(faults);
   const { secret, monotonicNow, wallNow, deadlineMs = LIMITS.wallet_answer.value } = options;

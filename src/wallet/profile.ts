@@ -37,7 +37,7 @@ export interface HmacSigning {
   readonly content: string;
 }
 
-export interface WalletProfile {
+export interface CallProfile {
   readonly operatorId: string;
   /** `test` or `production`. The conformance kit refuses any but `test`. Only a test may use http. */
   readonly environment: 'test' | 'production';
@@ -72,13 +72,13 @@ export function fieldAt(body: unknown, path: FieldPath): unknown {
 }
 
 /** The rule by which a reply without an error is a success. Undefined: the default rule. */
-export function successRuleOf({ success }: WalletProfile): SuccessRule | undefined {
+export function successRuleOf({ success }: CallProfile): SuccessRule | undefined {
   if (success === null) return undefined;
   return (body) => fieldAt(body, success.field) === success.is;
 }
 
 /** The balance in a success, as the wallet wrote it. Null where there is none. */
-export function balanceIn({ balance }: WalletProfile, body: unknown): string | number | null {
+export function balanceIn({ balance }: CallProfile, body: unknown): string | number | null {
   const value = balance === null ? undefined : fieldAt(body, balance);
   return typeof value === 'string' || typeof value === 'number' ? value : null;
 }

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { WALLET_ACTIONS, type WalletAction } from '../contract/actions';
 import { WALLET_HEADERS } from '../contract/limits';
-import type { HmacSigning, WalletProfile } from './profile';
+import type { CallProfile, HmacSigning } from './profile';
 
 /** One attempt of a call. */
 export interface WalletSend {
@@ -22,7 +22,7 @@ export interface HttpRequest {
 
 /** @param secret the key of the signature. @throws TypeError where the profile does not have the action */
 export function buildRequest(
-  profile: WalletProfile,
+  profile: CallProfile,
   send: WalletSend,
   nowMs: number,
   secret: () => Uint8Array,
@@ -57,7 +57,7 @@ export function buildRequest(
   };
 }
 
-function timeOf(form: WalletProfile['ts'], nowMs: number): string | number {
+function timeOf(form: CallProfile['ts'], nowMs: number): string | number {
   if (form === 'iso') return new Date(nowMs).toISOString();
   return form === 'milliseconds' ? Math.floor(nowMs) : Math.floor(nowMs / 1_000);
 }
@@ -99,7 +99,7 @@ const TAKEN_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /** Why no call can be sent by this profile; all faults at once, with their remedies. */
-export function profileFaults(profile: WalletProfile): string[] {
+export function profileFaults(profile: CallProfile): string[] {
   const { signing } = profile;
   const names = [
     profile.idempotencyHeader,
@@ -129,7 +129,7 @@ export function profileFaults(profile: WalletProfile): string[] {
   ];
 }
 
-function addressFaults({ baseUrl, environment }: WalletProfile): string[] {
+function addressFaults({ baseUrl, environment }: CallProfile): string[] {
   if (!URL.canParse(baseUrl)) return ['baseUrl is no URL: write one such as https://wallet.example'];
   const { protocol, username, password, search, hash } = new URL(baseUrl);
   return [

@@ -7,7 +7,7 @@ import { until } from '../../dev/servers/deadline';
 import type { WalletAction } from '../../src/contract/actions';
 import { grantRoles } from '../../src/ledger/roles';
 import { InvalidCall, WalletBusy } from '../../src/wallet/calls';
-import type { WalletProfile } from '../../src/wallet/profile';
+import type { CallProfile } from '../../src/wallet/profile';
 import { freshStore, type TestStore } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { dropRoles, makeRole } from '../support/roles';
@@ -48,9 +48,7 @@ async function aWallet(): Promise<TestWallet> {
   return opened;
 }
 
-function aCaller(
-  options: Partial<CallerOptions> & { readonly profile?: Partial<WalletProfile> } = {},
-): Caller {
+function aCaller(options: Partial<CallerOptions> & { readonly profile?: Partial<CallProfile> } = {}): Caller {
   const caller = makeCaller(store.url, { profiles: [aProfile(wallet.url, options.profile)], ...options });
   callers.push(caller);
   return caller;

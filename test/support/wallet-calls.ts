@@ -6,11 +6,11 @@ import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { type CallStore, makeCallStore } from '../../src/wallet/call-store';
 import { makeWalletCalls, type WalletCall, type WalletCalls } from '../../src/wallet/calls';
 import { makeWalletClient, type WalletClient } from '../../src/wallet/client';
-import type { WalletProfile } from '../../src/wallet/profile';
+import type { CallProfile } from '../../src/wallet/profile';
 import { PLAYER, SECRET } from './wallet';
 
 export interface CallerOptions {
-  readonly profiles: readonly WalletProfile[];
+  readonly profiles: readonly CallProfile[];
   readonly deadlineMs?: number;
   readonly leaseMs?: number;
   readonly wallNow?: () => number;

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isObject, parseJson } from '../../src/lib/json';
-import type { WalletProfile } from '../../src/wallet/profile';
+import type { CallProfile } from '../../src/wallet/profile';
 
 /** The ways in which one request fails. `lost`: it takes effect, and its reply does not arrive. */
 export type Fault =
@@ -141,7 +141,7 @@ export const KEY_ID = 'key-id-7';
 export const SECRET = 'the-secret-of-the-wallet';
 
 /** A profile of a test wallet. */
-export function aProfile(baseUrl: string, more: Partial<WalletProfile> = {}): WalletProfile {
+export function aProfile(baseUrl: string, more: Partial<CallProfile> = {}): CallProfile {
   const money = { player: '{{player}}', amount: '{{number:amount}}' };
   const original = { original: '{{original_op_id}}' };
   return {

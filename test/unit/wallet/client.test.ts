@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as createTcpServer, type Server, type So
 import { makeAuthority } from '../../../dev/servers/certificates';
 import { interpretReply, MAX_REPLY_BYTES } from '../../../src/wallet/answer';
 import { makeWalletClient, UnfitProfile } from '../../../src/wallet/client';
-import type { WalletProfile } from '../../../src/wallet/profile';
+import type { CallProfile } from '../../../src/wallet/profile';
 import { aProfile } from '../../support/wallet';
 
 const DEADLINE_MS = 400;
@@ -15,7 +15,7 @@ const send = {
   requestId: 'r-1',
   payload: '{"meta":{"op_id":"op-1"}}',
 } as const;
-const clientOf = (url: string, more: Partial<WalletProfile> = {}) =>
+const clientOf = (url: string, more: Partial<CallProfile> = {}) =>
   makeWalletClient(aProfile(url, more), {
     secret: () => Buffer.from('key'),
     monotonicNow: () => performance.now(),

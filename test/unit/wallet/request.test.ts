@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { readWalletRequest } from '../../../src/contract/envelope';
-import { balanceIn, renderPayload, successRuleOf, type WalletProfile } from '../../../src/wallet/profile';
+import { balanceIn, type CallProfile, renderPayload, successRuleOf } from '../../../src/wallet/profile';
 import { buildRequest, opIdFault, profileFaults } from '../../../src/wallet/request';
 import { aProfile } from '../../support/wallet';
 
@@ -14,7 +14,7 @@ const send = {
   requestId: 'r-1',
   payload: '{"meta":{"op_id":"op-1"}}',
 } as const;
-const profile = (more: Partial<WalletProfile> = {}) => aProfile('https://wallet.example/base/', more);
+const profile = (more: Partial<CallProfile> = {}) => aProfile('https://wallet.example/base/', more);
 
 describe('the payload', () => {
   const template = {
