@@ -15,6 +15,7 @@ import { guard } from './cli/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
 import { ATTRIBUTE } from './commands/attribute-commands';
 import { OPERATIONS } from './commands/operations';
+import { RECONCILE } from './commands/reconcile-command';
 import {
   PUBLISH_SETTINGS,
   PUBLISHING_WEBHOOK_SETTINGS,
@@ -234,6 +235,7 @@ export const COMMANDS: readonly Command[] = [
       return send({ file, url, connection, json: options.has('json') }, interruption());
     },
   },
+  ...RECONCILE,
   {
     name: 'check',
     file: 'file or -',

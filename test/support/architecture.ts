@@ -45,6 +45,10 @@ export const LAYERS = {
   postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
   intake: { files: /^src\/intake\//, mayImport: ['lib', 'domain', 'ledger', 'postgres', 'telemetry'] },
+  reconciliation: {
+    files: /^src\/reconciliation\//,
+    mayImport: ['lib', 'domain', 'ledger', 'postgres'],
+  },
   'kafka/protocol': { files: /^src\/kafka\/protocol\//, mayImport: ['lib'] },
   'kafka/port': {
     files: /^src\/kafka\/(port|commit-note|moved-offsets|cluster-id)\.ts$/,
@@ -106,7 +110,7 @@ export const LAYERS = {
         'intake',
         'publishing',
       ],
-      ...['stream', 'webhook', 'schema-registry', 'cli'],
+      ...['reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
       ...['kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
     ],
   },
