@@ -141,7 +141,18 @@ export const CHAPTERS: readonly Chapter[] = [
     W5 | answers to requests | elsewhere
     W6 | invalid requests | domain
     W7 | a replayed request is answered again, and writes nothing | elsewhere
-    W8 | no sender takes the share of another | elsewhere`,
+    W8 | no sender takes the share of another | elsewhere
+    O1 | error body of operator calls | elsewhere
+    O2 | which statuses are retried | elsewhere
+    O3 | meaning of a wallet's reply | elsewhere
+    O4 | codes that some calls exclude | elsewhere
+    O5 | a bet ends in a rollback | elsewhere
+    O6 | other calls are resent for 72 h | elsewhere
+    O7 | wallet-check sends nothing by a wrong profile | elsewhere
+    O8 | scenarios of wallet-check | elsewhere
+    O9 | limits and interruption of wallet-check | elsewhere
+    O10 | no secret in the output of wallet-check | elsewhere
+    O11 | published schemas grow | elsewhere`,
   ),
 ];
 

@@ -101,7 +101,7 @@ describe('the example wallet', () => {
     await Promise.all([soundLane(), ...Array.from({ length: LANES }, bugLane)]);
   }, 240_000);
 
-  test('passes every scenario, and none is left out', () => {
+  test('passes every scenario, and none is left out [O8]', () => {
     expect(outcomes(sound[0] ?? [])).toEqual(
       SCENARIOS.map(({ id }) => ({ id, status: 'passed', reason: null, problems: [] })),
     );
@@ -111,7 +111,7 @@ describe('the example wallet', () => {
     expect(outcomes(sound[1] ?? [])).toEqual(outcomes(sound[0] ?? []));
   });
 
-  test.each(BUG_NAMES)('with the planted bug %s is caught by the scenario that it names', (bug) => {
+  test.each(BUG_NAMES)('with the planted bug %s is caught by the scenario that it names [O8]', (bug) => {
     const results = caught.get(bug) ?? [];
     expect(results.map(({ scenario, status }) => [scenario.id, status])).toEqual([
       [BUGS[bug].caughtBy, 'failed'],
@@ -204,7 +204,7 @@ describe('the command', () => {
     ]);
   });
 
-  test('ends with 2 and sends nothing for a profile without a test environment', async () => {
+  test('ends with 2 and sends nothing for a profile without a test environment [O7]', async () => {
     const changes = await start([]);
     const { code, printed } = await run([...changes, ['environment: test', 'environment: production']]);
     expect([code, printed]).toEqual([

@@ -17,7 +17,7 @@ const anyBody = fc.record({
 });
 const matchesSchema = new Ajv2020().compile(ERROR_BODY_SCHEMA);
 
-test('retryable is left out where it is false', () => {
+test('retryable is left out where it is false [O1]', () => {
   const body = { code: 'ERROR_CODE_INTERNAL', message: 'provider_error', isRetryable: false } as const;
   expect(serializeErrorBody(body)).toBe('{"code":"ERROR_CODE_INTERNAL","message":"provider_error"}');
   expect(serializeErrorBody({ ...body, isRetryable: true })).toBe(
@@ -49,7 +49,7 @@ test.each([
   expect(parseErrorBody(text)).toEqual({ type: 'no_error_body', problem });
 });
 
-test('a reader ignores fields that it does not know, and takes false for absent', () => {
+test('a reader ignores fields that it does not know, and takes false for absent [O1]', () => {
   const text = '{"code":"ERROR_CODE_INTERNAL","message":"x","retryable":false,"trace":"7"}';
   expect(parseErrorBody(text)).toEqual({
     ...{ type: 'error', body: { code: 'ERROR_CODE_INTERNAL', message: 'x', isRetryable: false } },

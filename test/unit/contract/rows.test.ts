@@ -15,7 +15,7 @@ const shortened = (code: string): string => code.replace(/^ERROR_CODE_/, '');
 const yesNo = (is: boolean): 'yes' | 'no' => (is ? 'yes' : 'no');
 
 describe('the contract has the shown rows, each once and in their order:', () => {
-  test('errors of operator calls', () => {
+  test('errors of operator calls [O1]', () => {
     const rows = SERVICE_ERROR_NAMES.map(serviceError).map(
       ({ status, codes, isRetryable: retries, tokens }) => [
         ...[status, codes.map(shortened).join(' or '), yesNo(retries), tokens.join(', ')],
@@ -24,7 +24,7 @@ describe('the contract has the shown rows, each once and in their order:', () =>
     expect(rows).toEqual(SHOWN_ERRORS);
   });
 
-  test('codes of the wallet', () => {
+  test('codes of the wallet [O3]', () => {
     const rows = ERROR_CODES.map((code) => {
       const { isRetried, statuses, restriction } = walletCode(code);
       return [shortened(code), yesNo(isRetried), statuses.join(' '), restriction];
@@ -50,7 +50,7 @@ describe('the contract has the shown rows, each once and in their order:', () =>
   });
 });
 
-describe('the retry rule', () => {
+describe('the retry rule [O2]', () => {
   test('takes 429, 503 and 504 of all statuses', () => {
     const statuses = Array.from({ length: 1_000 }, (_, status) => status);
     expect(statuses.filter(isRetryable)).toEqual([429, 503, 504]);

@@ -34,7 +34,7 @@ describe.each(EXAMPLES)('schemas/examples/%s', (file) => {
   });
 });
 
-test('a profile that is no test environment is refused, by reader and schema', () => {
+test('a profile that is no test environment is refused, by reader and schema [O7]', () => {
   for (const line of [
     'environment: production',
     '# no environment',
@@ -47,7 +47,7 @@ test('a profile that is no test environment is refused, by reader and schema', (
   }
 });
 
-test('all faults come at once, each with its place', () => {
+test('all faults come at once, each with its place [O7]', () => {
   const text = textOf('wallet-minimal.yaml')
     .replace('base_url: http://127.0.0.1:8787', 'base_url: ftp://wallet')
     .replace('"{{token}}"', '"{{tokn}}"')

@@ -1,6 +1,6 @@
 /** The runner with a wallet in memory: effects, retries, limits, interruption, and reports without tokens. */
 import type { WalletAction } from '../../../src/contract/actions';
-import type { WalletReply } from '../../../src/wallet/answer';
+import type { WalletAnswer, WalletReply } from '../../../src/wallet/answer';
 import { describeExpectation, isExpected, percentile } from '../../../src/wallet-check/judge';
 import type { ActionProfile, WalletProfile } from '../../../src/wallet-check/profile';
 import { jsonReport, junitReport, textReport } from '../../../src/wallet-check/report';
@@ -8,6 +8,7 @@ import { runScenarios, type ScenarioResult } from '../../../src/wallet-check/run
 import {
   credit,
   debit,
+  type Expectation,
   moved,
   oneAnswer,
   refused,
@@ -80,7 +81,7 @@ function run(
 
 const none = () => undefined;
 
-test('effects are compared with the balance at the start', async () => {
+test('effects are compared with the balance at the start [O8]', async () => {
   const steps = [
     sendOne(debit('bet')),
     moved(-100n),
@@ -113,7 +114,7 @@ test('a call is sent again where the wallet asks for a retry, and not for ever',
   ]);
 });
 
-test('answers to one op_id have to be equal, but for the fields that the profile names', async () => {
+test('answers to one op_id have to be equal, but for the fields that the profile names [O8]', async () => {
   const steps = [sendOne(debit('bet')), sendOne(debit('bet')), oneAnswer('bet')];
   expect(await run([scenario(...steps)], walletInMemory(none).transport)).toMatchObject([
     { status: 'failed' },
@@ -124,7 +125,7 @@ test('answers to one op_id have to be equal, but for the fields that the profile
   ]);
 });
 
-test('no more requests are sent than the profile allows', async () => {
+test('no more requests are sent than the profile allows [O9]', async () => {
   const wallet = walletInMemory(none);
   const many = Array.from({ length: 10 }, () => scenario(sendOne(debit('bet')), sendOne(debit('other'))));
   const results = await run(many, wallet.transport, { limits: { requests: 5, seconds: 60 } });
@@ -136,7 +137,7 @@ test('no more requests are sent than the profile allows', async () => {
   expect(results.at(-1)?.reason).toContain('limits.requests');
 });
 
-test('no scenario begins after the time of the profile', async () => {
+test('no scenario begins after the time of the profile [O9]', async () => {
   const wallet = walletInMemory(none);
   const many = Array.from({ length: 3_000 }, () => scenario(sendOne(debit('bet'))));
   const results = await run(many, wallet.transport, { limits: { requests: 20_000, seconds: 1 } });
@@ -147,7 +148,7 @@ test('no scenario begins after the time of the profile', async () => {
   });
 });
 
-test('an interruption ends the check, and is no failure of the wallet', async () => {
+test('an interruption ends the check, and is no failure of the wallet [O9]', async () => {
   const stop = new AbortController();
   const wallet = walletInMemory(() => {
     stop.abort();
@@ -158,7 +159,7 @@ test('an interruption ends the check, and is no failure of the wallet', async ()
   expect(wallet.calls()).toBe(1);
 });
 
-test('a scenario without its player, action or place is not run, and says why', async () => {
+test('a scenario without its player, action or place is not run, and says why [O9]', async () => {
   const scenarios = [
     scenario(sendOne(debit('bet', undefined, { player: 'blocked' }))),
     scenario(sendOne({ ...debit('bet'), action: 'close_round' })),
@@ -173,7 +174,7 @@ test('a scenario without its player, action or place is not run, and says why', 
   expect(wallet.calls()).toBe(0);
 });
 
-test('no report holds a token, and JUnit is well-formed text', async () => {
+test('no report holds a token, and JUnit is well-formed text [O10]', async () => {
   const wallet = walletInMemory(() => reply({ status: 'ok', token: TOKEN, bad: '\u0000<&"' }, 500));
   const results = await run([scenario(sendOne(debit('bet')))], wallet.transport);
   for (const report of [textReport(results), jsonReport(results), junitReport(results)]) {
@@ -186,12 +187,32 @@ test('no report holds a token, and JUnit is well-formed text', async () => {
   expect(junit.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
 });
 
-test('a refusal is expected by its code alone', () => {
+test('a refusal is expected by its code alone [O8]', () => {
   const expected = refused('ERROR_CODE_PLAYER_BLOCKED');
   expect(isExpected(expected, { type: 'refused', code: 'ERROR_CODE_PLAYER_BLOCKED' })).toBe(true);
   expect(isExpected(expected, { type: 'refused', code: 'ERROR_CODE_INTERNAL' })).toBe(false);
   expect(isExpected(expected, { type: 'ok', body: {} })).toBe(false);
   expect(describeExpectation(expected)).toBe('a refusal with ERROR_CODE_PLAYER_BLOCKED');
+});
+
+test('each expectation allows its own answers and no others [O8]', () => {
+  const codes = ['ERROR_CODE_PLAYER_BLOCKED'] as const;
+  const answers: Readonly<Record<string, WalletAnswer>> = {
+    ok: { type: 'ok', body: {} },
+    named: { type: 'refused', code: 'ERROR_CODE_PLAYER_BLOCKED' },
+    another: { type: 'refused', code: 'ERROR_CODE_INVALID_REQUEST' },
+    retry: { type: 'retry', code: 'ERROR_CODE_INTERNAL', retryAfterMs: null },
+    bare: { type: 'no_answer', cause: 'bare_status', status: 401, code: null, retryAfterMs: null },
+    silence: { type: 'no_answer', cause: 'timeout', status: null, code: null, retryAfterMs: null },
+  };
+  const allowed = (expected: Expectation) =>
+    Object.keys(answers).filter((name) => isExpected(expected, answers[name]!));
+  expect(allowed({ type: 'ok' })).toEqual(['ok']);
+  expect(allowed({ type: 'refused', codes })).toEqual(['named']);
+  expect(allowed({ type: 'ok_or_refused', codes })).toEqual(['ok', 'named']);
+  expect(allowed({ type: 'not_ok' })).toEqual(['named', 'another', 'bare']);
+  expect(allowed({ type: 'never', codes })).toEqual(['ok', 'another']);
+  expect(allowed({ type: 'unread' })).toEqual(Object.keys(answers));
 });
 
 test('percentiles are of the times that came', () => {

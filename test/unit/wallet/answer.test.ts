@@ -25,7 +25,7 @@ function shortOf(answer: WalletAnswer): string {
 }
 
 describe.each(SHOWN_CODES)(
-  'ERROR_CODE_%s, retried: %s, statuses %s, %s',
+  'ERROR_CODE_%s, retried: %s, statuses %s, %s [O3 O4]',
   (name, retried, shown, restriction) => {
     const code = `ERROR_CODE_${name}`;
     const statuses = shown.split(' ').map(Number);
@@ -46,7 +46,7 @@ describe.each(SHOWN_CODES)(
   },
 );
 
-describe('without the error envelope', () => {
+describe('without the error envelope [O3]', () => {
   const BODIES = ['', '{}', 'Bad gateway', '[]', 'null', '{"status":"ok"}', '{"code":"ERROR_CODE_INTERNAL"}'];
 
   test.each(BODIES)('the body %j with any status but 200 is no answer', (body) => {
@@ -91,7 +91,7 @@ describe('without the error envelope', () => {
   });
 });
 
-describe('a reply after the deadline of 5 s', () => {
+describe('a reply after the deadline of 5 s [O3]', () => {
   test.each([
     [5_000, 'ok'],
     [5_001, 'timeout'],
@@ -144,7 +144,7 @@ test('a success keeps fields that nobody knows', () => {
   expect(interpretReply('balance', aReply(body))).toEqual({ type: 'ok', body });
 });
 
-test('every reply has a meaning, and a refusal or a retry has an allowed code', () => {
+test('every reply has a meaning, and a refusal or a retry has an allowed code [O3]', () => {
   fc.assert(
     fc.property(anyAction, anyReply, (action, reply) => {
       const answer = interpretReply(action, reply);

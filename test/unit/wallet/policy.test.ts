@@ -96,7 +96,7 @@ test('a call is sent at once', () => {
     expect(nextStep({ action }, [], START)).toEqual({ type: 'send', at: START });
 });
 
-describe.each(BETS)('a %s', (action) => {
+describe.each(BETS)('a %s [O5]', (action) => {
   test.each([
     ['no answer', SILENCE],
     ['maintenance', RETRY],
@@ -127,7 +127,7 @@ describe.each(BETS)('a %s', (action) => {
   });
 });
 
-describe.each(RESENT)('a %s', (action) => {
+describe.each(RESENT)('a %s [O6]', (action) => {
   test('that gets no answer is resent for 72 h, and then reconciled', () => {
     const { attempts, end } = play({ action, answer: always(SILENCE) });
     expect(end).toEqual({ type: 'reconcile', at: START + RESEND_MS });
@@ -157,7 +157,7 @@ describe.each(RESENT)('a %s', (action) => {
   });
 });
 
-describe('a reconcile', () => {
+describe('a reconcile [O6]', () => {
   const action = 'reconcile';
   test('is resent for 72 h of its own, and then left to people', () => {
     const { attempts, end } = play({ action, answer: always(SILENCE) });
@@ -171,7 +171,7 @@ describe('a reconcile', () => {
   });
 });
 
-test.each(BRIEF)('a %s without an answer is given up: nothing is uncertain', (action) => {
+test.each(BRIEF)('a %s without an answer is given up: nothing is uncertain [O6]', (action) => {
   expect(play({ action, answer: always(SILENCE) })).toMatchObject({
     ...{ attempts: [{}, {}, {}], end: { type: 'give_up' } },
   });
@@ -198,7 +198,7 @@ describe('Retry-After', () => {
   });
 });
 
-describe('whatever a wallet answers, and whenever the client looks', () => {
+describe('whatever a wallet answers, and whenever the client looks [O5 O6]', () => {
   const anyAnswers = fc.tuple(anyAction, fc.infiniteStream(anyReply), fc.infiniteStream(fc.nat(5_000)));
   /** Mostly in time, and sometimes a downtime of up to four days. */
   const anyDelay = fc.oneof(
