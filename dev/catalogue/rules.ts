@@ -63,6 +63,7 @@ export const CHAPTERS: readonly Chapter[] = [
     S6 | a dead-letter topic that refuses | elsewhere
     S7 | verdict topic | elsewhere
     S8 | codecs, and the limit of a batch | elsewhere
+    S9 | a verdict topic for each operator | elsewhere
     F1 | one JSON object, unlisted fields ignored | domain
     F2 | spec, event_id | domain
     F3 | brand | domain

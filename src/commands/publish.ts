@@ -20,15 +20,8 @@ import { readConfig } from '../config/config';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { makeKafka } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
-import {
-  type Compression,
-  encodeMessages,
-  makeSender,
-  type PartitionChooser,
-  partitionChooser,
-  RecordsRefused,
-  type Sender,
-} from '../kafka/producer';
+import { type PartitionChooser, partitionChooser } from '../kafka/partition-chooser';
+import { type Compression, encodeMessages, makeSender, RecordsRefused, type Sender } from '../kafka/producer';
 import { isObject, parseJson } from '../lib/json';
 import { typeOf } from '../lib/printable';
 import { makeLogger } from '../telemetry/logger';

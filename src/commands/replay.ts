@@ -29,7 +29,6 @@ import { offsetsAt, readPositions } from '../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { KafkaProblem, noPartition, noTopic } from '../kafka/client/errors';
 import { type Range, readRecords } from '../kafka/consumer/range-reader';
-import { makeSender } from '../kafka/producer';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { ensureMonths, makeLedger, nameOfCluster } from '../ledger/decide-batch';
 import { beginOperation, readVersions } from '../ledger/operations';
@@ -40,13 +39,13 @@ import { messageOf } from '../lib/errors';
 import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import { makePool } from '../postgres/pool';
 import { makeSendDeadLetters } from '../publishing/dead-letters';
-import { type PublishVerdicts, withoutRecord } from '../publishing/published-answer';
-import { makePublishVerdicts } from '../publishing/verdict-topic';
+import { type PublishVerdicts, publishingRest, withoutRecord } from '../publishing/published-answer';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../schema-registry/wire-format';
 import { decodeRecords } from '../stream/envelope';
 import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
 import { REPLAY_SETTINGS } from './settings';
+import { makeProducing, OwnTopics } from './verdict-publishing';
 
 /** The most attempts, with a worker's backoff between them: 31 s in all. After that a person must act. */
 const MAX_ATTEMPTS = 6;
@@ -87,7 +86,11 @@ export async function replay(options: Options): Promise<number> {
     { ...config.DATABASE, maxConnections: 2, applicationName: 'promo-intake-replay' },
     logger,
   );
-  const sender = await makeSender(kafka);
+  const own = new OwnTopics(config);
+  const references = makeReferences(pool);
+  own.follow(await references.current());
+  own.check();
+  const { sender, publishVerdicts } = await makeProducing(kafka, own, logger);
   const counts = new Map<string, number>();
   let failed = true;
   let isNoted = false;
@@ -96,7 +99,7 @@ export async function replay(options: Options): Promise<number> {
     const cluster = await nameOfCluster(pool, await readClusterId(kafka));
     const intake = makeIntake({
       ledger: makeLedger(pool, { cluster }),
-      references: makeReferences(pool),
+      references,
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
       breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
       logger,
@@ -105,8 +108,7 @@ export async function replay(options: Options): Promise<number> {
     const decide = makeDecide({
       intake,
       wireFormat: makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS }),
-      publishVerdicts:
-        config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+      publishVerdicts,
       logger,
       batchEvents: config.BATCH_EVENTS,
       sleep: (ms) => systemClock.sleep(ms, NEVER),
@@ -263,9 +265,12 @@ export function makeDecide(deps: DecideDeps) {
       const answers = await withRetries(source, `is undecided at ${from}`, () => decideBatch(source, batch));
       onDecided(answers);
       // Publishing has its own retries: deciding the stored records again would count them as redeliveries.
-      await withRetries(source, `is decided from ${from} on, but its verdicts are not published`, async () =>
-        publishVerdicts?.(source, answers.map(withoutRecord)),
-      );
+      if (publishVerdicts !== null)
+        await withRetries(
+          source,
+          `is decided from ${from} on, but its verdicts are not published`,
+          publishingRest(publishVerdicts, source, answers.map(withoutRecord)),
+        );
       decided += answers.length;
     }
   };

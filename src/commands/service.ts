@@ -176,7 +176,7 @@ async function ensureTopics(
   return findCompacted(makeKafka(access, makeLogger('silent')), named);
 }
 
-type Start = ReturnType<typeof makeStart>;
+export type Start = ReturnType<typeof makeStart>;
 
 /**
  * Makes a function that retries a step of the start until the step succeeds: Postgres or Kafka may not be up

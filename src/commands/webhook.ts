@@ -7,21 +7,20 @@ import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
 import { makeIntake } from '../intake/intake';
 import { makeKafka } from '../kafka/client/client';
-import { makeSender } from '../kafka/producer';
 import { makeLedger } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
 import { NEVER, systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
-import { makePublishVerdicts } from '../publishing/verdict-topic';
 import { observeThrottling } from '../stream/worker-metrics';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { type ServerDeps, serveWebhook } from '../webhook/server';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveSecrets } from './live-secrets';
-import { makeStart, monthsPart, needStore, needTopics, observeSteps, serve, tracingPart } from './service';
+import { makeStart, monthsPart, needStore, observeSteps, serve, tracingPart } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
+import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
 
 /** @returns the exit code */
 export async function webhook(): Promise<number> {
@@ -51,30 +50,31 @@ export async function webhook(): Promise<number> {
       const secrets = makeLiveSecrets(WEBHOOK.secrets, systemClock.now, logger);
       const step = makeStart(stop, logger);
       await needStore(step, DATABASE, pool);
-      let publishVerdicts: ServerDeps['publishVerdicts'] = null;
+      let publishing: Pick<ServerDeps, 'publishVerdicts' | 'isPerOperator'> = { publishVerdicts: null };
+      const references = makeReferences(pool);
       if (kafka !== null) {
-        await needTopics(step, kafka, [VERDICT_TOPIC], logger);
+        const own = new OwnTopics({ VERDICT_TOPIC });
+        await needOwnTopics(step, kafka, own, () => references.reload(), logger);
         const onThrottled = observeThrottling(metrics, logger);
         const client = makeKafka({ ...kafka, clientId: 'promo-intake', onThrottled }, logger);
-        const sender = await start({
+        publishing = await start({
           name: 'producer',
-          start: () => step('Kafka', () => makeSender(client)),
-          stop: (sender) => sender.stop(),
+          start: () => step('Kafka', () => makeProducing(client, own, logger)),
+          stop: ({ sender }) => sender.stop(),
         });
-        if (VERDICT_TOPIC) publishVerdicts = makePublishVerdicts(sender, VERDICT_TOPIC);
       }
       await start(monthsPart(pool, logger));
       const { port, slots, maxEvents, maxBytes, trustedProxies, connections, connectionsPerAddress } =
         WEBHOOK;
       const intake = makeIntake({
         ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
-        references: makeReferences(pool),
+        references,
         logger,
         onRetry: (failure) => metrics.retries.inc({ class: failure }),
         now: systemClock.now,
       });
       const deps: ServerDeps = {
-        ...{ intake, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, publishVerdicts },
+        ...{ intake, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, ...publishing },
         limits: { connections, perAddress: connectionsPerAddress },
         secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
         clock: systemClock,

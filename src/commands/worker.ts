@@ -16,7 +16,6 @@ import { makeDrain } from '../kafka/admin/drain';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { makeKafkaSource } from '../kafka/consumer/group-source';
 import type { ReadDecidedUpTo } from '../kafka/moved-offsets';
-import { makeSender } from '../kafka/producer';
 import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
 import { systemClock } from '../lib/clock';
@@ -24,7 +23,6 @@ import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
 import { makePool } from '../postgres/pool';
 import { makeSendDeadLetters } from '../publishing/dead-letters';
-import { makePublishVerdicts } from '../publishing/verdict-topic';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../schema-registry/wire-format';
 import type { UndecidedPartition } from '../stream/retry-wait';
 import { makeStream, type Stream } from '../stream/stream';
@@ -32,9 +30,10 @@ import { observeState, observeThrottling, observeTopics } from '../stream/worker
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { BY_SIGNAL, FAILURE } from './lifecycle';
-import { makeStart, monthsPart, needStore, needTopics, observeSteps, serve, tracingPart } from './service';
+import { makeStart, monthsPart, needStore, observeSteps, serve, tracingPart } from './service';
 import { WORKER_SETTINGS } from './settings';
 import { unreadTopics } from './unread-topics';
+import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
 
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
@@ -71,9 +70,12 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         stop: (pool) => pool.end(),
       });
       const references = makeReferences(pool);
-      const own = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC];
+      const own = new OwnTopics(config);
       const wantedTopics = withoutOwn(own, logger, async () => {
-        return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
+        if (config.KAFKA_TOPICS !== undefined) return config.KAFKA_TOPICS;
+        const reference = await references.reload();
+        own.follow(reference);
+        return [...reference.topics.keys()];
       });
       let connectingAt = systemClock.now();
       const onConnecting = () => {
@@ -86,7 +88,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
       );
       const step = makeStart(stop, logger);
       await needStore(step, config.DATABASE, pool);
-      await needTopics(step, config.KAFKA, own, logger);
+      await needOwnTopics(step, config.KAFKA, own, () => references.reload(), logger);
       const id = await step('Kafka', () => readClusterId(kafka));
       const cluster = { id, name: await step('Postgres', () => nameOfCluster(pool, id)) };
       const readDecided: ReadDecidedUpTo = (partitions) =>
@@ -94,10 +96,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
           pool,
           partitions.map((each) => ({ cluster: cluster.name, ...each })),
         );
-      const sender = await start({
+      const { sender, publishVerdicts } = await start({
         name: 'producer',
-        start: () => step('Kafka', () => makeSender(kafka)),
-        stop: (sender) => sender.stop(),
+        start: () => step('Kafka', () => makeProducing(kafka, own, logger)),
+        stop: ({ sender }) => sender.stop(),
       });
       if (options.drain)
         await start({
@@ -160,8 +162,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         source,
         intake: tracing?.traced(plainIntake) ?? plainIntake,
         wireFormat,
-        publishVerdicts:
-          config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+        publishVerdicts,
         cluster,
         readDecidedUpTo: readDecided,
         beginAt: ({ topic, partition }, offset) =>
@@ -197,7 +198,7 @@ function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPart
 
 /** Warns once of each topic that looks like a topic of events and is read by no worker. */
 function makeUnreadReport(
-  own: readonly (string | undefined)[],
+  own: OwnTopics,
   { unreadTopics: gauge }: Pick<ReturnType<typeof makeMetrics>, 'unreadTopics'>,
   logger: Logger,
   reference: () => Promise<Reference>,
@@ -206,7 +207,7 @@ function makeUnreadReport(
   const report = async (existing: ReadonlySet<string>, wanted: readonly string[]) => {
     // Another deployment may read the topics that a connection names and KAFKA_TOPICS leaves out.
     const named = [...(await reference()).topics.keys()];
-    const found = unreadTopics(existing, { known: [...wanted, ...named], own });
+    const found = unreadTopics(existing, { known: [...wanted, ...named], own: own.all });
     gauge.set(found.length);
     for (const { topic, meant } of found)
       if (!reported.has(topic))
@@ -224,17 +225,18 @@ function makeUnreadReport(
 
 /** Leaves out the topics that this worker writes: reading its own output would never end. */
 function withoutOwn(
-  own: readonly (string | undefined)[],
+  own: OwnTopics,
   logger: Logger,
   wanted: () => Promise<readonly string[]>,
 ): () => Promise<readonly string[]> {
   const reported = new Set<string>();
   return async () => {
     const topics = await wanted();
-    for (const topic of topics.filter((topic) => own.includes(topic) && !reported.has(topic))) {
+    const written = own.all;
+    for (const topic of topics.filter((topic) => written.includes(topic) && !reported.has(topic))) {
       reported.add(topic);
       logger.error({ topic }, 'topic ignored: this worker writes to it');
     }
-    return topics.filter((topic) => !own.includes(topic));
+    return topics.filter((topic) => !written.includes(topic));
   };
 }

@@ -46,6 +46,20 @@ function topic(text: string) {
     : { problem, remedy: 'Use at most 249 letters, digits, ".", "_" and "-"' };
 }
 
+const OPERATOR = '{operator}';
+
+/** A topic name, or a pattern that makes one of each operator's id. */
+function verdictTopic(text: string) {
+  const [before = '', ...after] = text.split(OPERATOR);
+  if (after.length === 0 && !/[{}]/.test(text)) return topic(text);
+  const read = topicProblem(`${before}x${after[0]}`);
+  if (after.length === 1 && read === undefined) return { value: text };
+  return {
+    problem: `"${text}" is neither a Kafka topic name nor one with ${OPERATOR} in it, once`,
+    remedy: `Name a topic, or a pattern such as promo.verdict.v1.${OPERATOR}`,
+  };
+}
+
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 /**
  * Groups of settings, most of them for one server that the process connects to. A command requests a group by
@@ -85,9 +99,10 @@ export const SETTINGS = {
   ...database.settings,
   ...registry.settings,
   VERDICT_TOPIC: setting({
-    describe: 'Topic to which every decision is published. Absent: decisions are in the store only.',
-    example: 'promo.verdict.v1',
-    parse: topic,
+    describe:
+      'Topic to which every decision is published. With `{operator}` in the name, each operator has a topic of its own. Absent: decisions are in the store only.',
+    example: 'promo.verdict.v1.{operator}',
+    parse: verdictTopic,
   }),
   DEAD_LETTER_TOPIC: setting({
     describe:

@@ -1,9 +1,19 @@
 /** Sends messages to Kafka: verdicts, dead letters, and the input of `publish`. */
-import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
+import {
+  CompressionTypes,
+  type Kafka,
+  KafkaJSProtocolError,
+  type Producer,
+  type ProducerConfig,
+} from 'kafkajs';
 import { inTime, LATE, systemClock } from '../lib/clock';
-import { codecs, connectedAdmin, MAX_DECOMPRESSED_BYTES } from './client/client';
-import { KafkaProblem, noPartition, noTopic } from './client/errors';
+import { keyOf } from '../lib/topic-partition';
+import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
+import { KafkaProblem, noPartition } from './client/errors';
+import { producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
+import { ensureTopic } from './client/topics';
+import { type Choosers, makeChoosers, makeChoosersOfMany, type PartitionChooser } from './partition-chooser';
 import {
   type Compressor,
   type EncodedMessage,
@@ -35,6 +45,21 @@ export interface Sender {
   stop(): Promise<void>;
 }
 
+/** A sender whose topics do not disturb each other. It creates a missing topic where it may. */
+export interface TopicsSender extends Sender {
+  /**
+   * Sends each item to its topic: one request to each broker, whatever the number of topics.
+   *
+   * @returns the items that a topic did not take at once, by topic, in their order. `send` retries them, and
+   * explains why.
+   */
+  sendToTopics<T>(
+    items: readonly T[],
+    topicOf: (item: T) => string,
+    encode: Encode<T>,
+  ): Promise<ReadonlyMap<string, readonly T[]>>;
+}
+
 export interface SendOptions {
   /** Time limit for the whole call. Without it, only each request has the sender's time limit. */
   readonly withinMs?: number;
@@ -62,8 +87,6 @@ const SEND_TIMEOUT_MS = 10_000;
 const BATCH_BYTES = 512 * 1024;
 /** Spare room of a batch: keys are not spread evenly, and a batch that outgrows its buffer is copied. */
 const ROOM = 1.125;
-/** Added partitions are used within this time. */
-const METADATA_MAX_AGE_MS = 300_000;
 
 const COMPRESSIONS = {
   none: null,
@@ -80,13 +103,37 @@ export interface SenderOptions {
   readonly retries?: number;
 }
 
-export async function makeSender(
-  kafka: Kafka,
-  { compression: defaultCompression = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
-): Promise<Sender> {
-  const producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries } });
+export async function makeSender(kafka: Kafka, options: SenderOptions = {}): Promise<Sender> {
+  const producer = kafka.producer(configOf(options));
   await producer.connect();
-  const choosers = makeChoosers(kafka);
+  return senderOf(producer, makeChoosers(kafka), options);
+}
+
+/** @param onCreated called after a missing topic was created */
+export async function makeTopicsSender(
+  kafka: Kafka,
+  onCreated: (topic: string) => void,
+): Promise<TopicsSender> {
+  const { producer, partitionsOf } = producerOfManyTopics(kafka, configOf({}));
+  await producer.connect();
+  const choosers = makeChoosersOfMany(partitionsOf, async (topic) => {
+    if ((await ensureTopic(kafka, topic)) === 'made') onCreated(topic);
+  });
+  return {
+    ...senderOf(producer, choosers, {}),
+    sendToTopics: makeSendToTopics(producer, choosers),
+  };
+}
+
+function configOf({ retries = 3 }: SenderOptions): ProducerConfig {
+  return { allowAutoTopicCreation: false, retry: { retries } };
+}
+
+function senderOf(
+  producer: Producer,
+  choosers: Choosers,
+  { compression: defaultCompression = 'none', timeoutMs = SEND_TIMEOUT_MS }: SenderOptions,
+): Sender {
   /** Size of the largest batch of the last request. The next one is probably as large. */
   let likelyBytes = 0;
 
@@ -248,6 +295,63 @@ function firstBatches<T>(
   return { batches: [...byPartition.values()], taken: items.length };
 }
 
+/** The likely bytes of a message to one of many topics. A batch that outgrows its buffer is copied. */
+const LIKELY_MESSAGE_BYTES = 512;
+
+function makeSendToTopics(producer: Producer, choosers: Choosers): TopicsSender['sendToTopics'] {
+  return async (items, topicOf, encode) => {
+    const unsent = new Map<string, (typeof items)[number][]>();
+    let rest = Map.groupBy(items, topicOf);
+    while (rest.size > 0) {
+      const now = Date.now();
+      const sending = await Promise.all(
+        [...rest].map(async ([topic, its]) => {
+          const choose = await choosers.of(topic).catch(() => null);
+          if (choose === null) return { topic, batches: null, its, next: [], messages: [] };
+          const { batches, taken } = firstBatches(its, encode, choose, its.length * LIKELY_MESSAGE_BYTES);
+          const messages = await Promise.all(
+            batches.map(
+              async ({ partition, records }) => new EncodedBatch(partition, await records.take(now, null)),
+            ),
+          );
+          return { topic, batches, its, next: its.slice(taken), messages };
+        }),
+      );
+      const isStored = await request(sending.filter(({ messages }) => messages.length > 0));
+      rest = new Map();
+      for (const { topic, batches, its, next } of sending) {
+        const refused = batches?.filter(({ partition }) => !isStored(topic, partition));
+        if (refused === undefined) unsent.set(topic, its);
+        else if (refused.length === 0) next.length > 0 && rest.set(topic, next);
+        else unsent.set(topic, [...refused.flatMap((batch) => batch.items), ...next]);
+      }
+    }
+    return unsent;
+  };
+
+  /** @returns whether the partition of a topic has stored its batch */
+  async function request(
+    topicMessages: readonly { readonly topic: string; readonly messages: EncodedBatch[] }[],
+  ): Promise<(topic: string, partition: number) => boolean> {
+    const stored = new Set<string>();
+    if (topicMessages.length > 0) {
+      const sending = producer.sendBatch({
+        acks: ALL_IN_SYNC,
+        timeout: SEND_TIMEOUT_MS,
+        topicMessages: [...topicMessages],
+      });
+      const taken = await inTime(
+        systemClock,
+        sending.catch(() => []),
+        SEND_TIMEOUT_MS,
+      );
+      for (const { topicName, partition, errorCode } of taken === LATE ? [] : taken)
+        if (errorCode === 0) stored.add(keyOf({ topic: topicName, partition }));
+    }
+    return (topic, partition) => stored.has(keyOf({ topic, partition }));
+  }
+}
+
 /** Splits the batches into smaller requests, as far as possible: by partition, then in halves. */
 function split<T>(
   batches: readonly PartitionBatch<T>[],
@@ -274,77 +378,6 @@ const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', '
 /** The brokers' message where they refuse a batch because of a record in it; null for every other error. */
 function recordRefusal(error: unknown): string | null {
   return error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type) ? error.message : null;
-}
-
-// --- choosing a partition
-
-/** @param key a buffer that holds the key from `from` to `to` */
-export type PartitionChooser = (key: Buffer | null, from?: number, to?: number) => number;
-
-/** Caches a partition chooser for each topic. */
-function makeChoosers(kafka: Kafka) {
-  const known = new Map<string, { choose: PartitionChooser; since: number }>();
-  return {
-    /** @throws where the topic does not exist */
-    async of(topic: string): Promise<PartitionChooser> {
-      const found = known.get(topic);
-      if (found !== undefined && Date.now() - found.since < METADATA_MAX_AGE_MS) return found.choose;
-      const choose = await partitionChooser(kafka, topic);
-      if (choose === null) throw new KafkaProblem(noTopic(topic));
-      known.set(topic, { choose, since: Date.now() });
-      return choose;
-    },
-    forget(topic: string): void {
-      known.delete(topic);
-    },
-  };
-}
-
-/**
- * Chooses the partition of a key as Java producers do. Without a key, takes turns among the partitions that
- * have a leader. Null where the topic does not exist.
- */
-export async function partitionChooser(kafka: Kafka, topic: string): Promise<PartitionChooser | null> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    if (!(await admin.listTopics()).includes(topic)) return null;
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-    return chooserOf(topics.find(({ name }) => name === topic)?.partitions ?? []);
-  } finally {
-    await admin.disconnect();
-  }
-}
-
-/** @param partitions of the topic, each with the broker that leads it; less than 0 for none */
-export function chooserOf(
-  partitions: readonly { readonly partitionId: number; readonly leader: number }[],
-): PartitionChooser {
-  const led = partitions.filter(({ leader }) => leader >= 0);
-  let turn = 0;
-  return (key, from = 0, to = key?.length ?? 0) => {
-    if (key !== null) return (murmur2(key, from, to) & 0x7fffffff) % partitions.length;
-    return led[turn++ % led.length]?.partitionId ?? 0;
-  };
-}
-
-const MURMUR_SEED = 0x9747b28c;
-const MURMUR_FACTOR = 0x5bd1e995;
-
-/** https://github.com/apache/kafka/blob/3.9.0/clients/src/main/java/org/apache/kafka/common/utils/Utils.java (murmur2) */
-function murmur2(bytes: Buffer, start: number, end: number): number {
-  let hash = MURMUR_SEED ^ (end - start);
-  let at = start;
-  for (; at + 4 <= end; at += 4) {
-    let word = Math.imul(bytes.readInt32LE(at), MURMUR_FACTOR);
-    word = Math.imul(word ^ (word >>> 24), MURMUR_FACTOR);
-    hash = Math.imul(hash, MURMUR_FACTOR) ^ word;
-  }
-  if (at < end) {
-    hash ^= bytes.readUIntLE(at, end - at);
-    hash = Math.imul(hash, MURMUR_FACTOR);
-  }
-  hash = Math.imul(hash ^ (hash >>> 13), MURMUR_FACTOR);
-  return hash ^ (hash >>> 15);
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {

@@ -20,11 +20,44 @@ export interface PublishedAnswer extends Pick<Answer, 'connection' | 'eventId' |
  */
 const MAX_PUBLISHED_ID_LENGTH = 1024 ** 2;
 
-/** Publishes decisions. Resolves once all replicas have stored them. */
+/**
+ * Publishes decisions. Resolves once all replicas have stored them.
+ *
+ * @throws NotAllPublished where some are stored, and must not be published again
+ */
 export type PublishVerdicts<From = TopicPartition> = (
   from: From,
   answers: readonly PublishedAnswer[],
 ) => Promise<void>;
+
+/** Some topics refused their answers. The answers to all other topics are published. */
+export class NotAllPublished extends Error {
+  override readonly name = 'NotAllPublished';
+  constructor(
+    message: string,
+    readonly rest: readonly PublishedAnswer[],
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+/** Calls `publish` for the answers that are not published yet, at each call of the result. */
+export function publishingRest<From>(
+  publish: PublishVerdicts<From>,
+  from: From,
+  answers: readonly PublishedAnswer[],
+): () => Promise<void> {
+  let rest = answers;
+  return async () => {
+    try {
+      await publish(from, rest);
+    } catch (error) {
+      if (error instanceof NotAllPublished) rest = error.rest;
+      throw error;
+    }
+  };
+}
 
 /** Drops the record, so that the whole fetch that holds its bytes can be freed. */
 export function withoutRecord({

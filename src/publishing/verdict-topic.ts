@@ -83,7 +83,7 @@ interface About {
  * in id and offset alone. Such a message is written over the one before it: that costs far less than to build
  * it again.
  */
-class VerdictWriter {
+export class VerdictWriter {
   private readonly encoder = new MessageEncoder();
   /** The text in front of the offset, and the text after it. */
   private readonly source: readonly [begin: string, end: string];
@@ -224,15 +224,21 @@ const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
 const NO_HEADERS: OutgoingMessage['headers'] = [];
 
 export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts<Origin> {
-  return async (origin, answers) => {
-    const writer = new VerdictWriter(origin);
-    try {
-      await sender.send(topic, answers, (answer) => writer.encode(answer));
-    } catch (error) {
-      if (!(error instanceof RecordsRefused)) throw error;
-      // The topic's limit is too small for a long id: the id's sender must not stop the partition.
-      const refused = answers.filter((answer) => error.refused.has(answer));
-      await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
-    }
-  };
+  return (origin, answers) => publishTo(sender, topic, answers, new VerdictWriter(origin));
+}
+
+export async function publishTo(
+  sender: Sender,
+  topic: string,
+  answers: readonly PublishedAnswer[],
+  writer: VerdictWriter,
+): Promise<void> {
+  try {
+    await sender.send(topic, answers, (answer) => writer.encode(answer));
+  } catch (error) {
+    if (!(error instanceof RecordsRefused)) throw error;
+    // The topic's limit is too small for a long id: the id's sender must not stop the partition.
+    const refused = answers.filter((answer) => error.refused.has(answer));
+    await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
+  }
 }

@@ -17,7 +17,7 @@ import type { IntakeResult } from '../intake/intake';
 import { lostFrom, mayBeTooEarly, NotTogether, undecidedCause } from '../intake/undecided';
 import type { Chunk } from '../kafka/port';
 import type { TopicPartition } from '../lib/topic-partition';
-import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
+import { type PublishedAnswer, publishingRest, withoutRecord } from '../publishing/published-answer';
 import type { QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
@@ -365,7 +365,8 @@ export class Lane {
   private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
     const { publishVerdicts } = this.deps;
     if (publishVerdicts === null || answers.length === 0) return;
-    await this.retryWait.retry(() => publishVerdicts(this.partition, answers), 'kafka', this.stopping.signal);
+    const publish = publishingRest(publishVerdicts, this.partition, answers);
+    await this.retryWait.retry(publish, 'kafka', this.stopping.signal);
   }
 
   private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {

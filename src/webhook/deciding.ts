@@ -23,6 +23,8 @@ const MAX_LOGGED_REQUESTS = 20;
 export interface DecidingDeps {
   readonly intake: Pick<Intake, 'decideRequest'>;
   readonly publishVerdicts: PublishVerdicts<WebhookRequest> | null;
+  /** Whether each operator has a topic of its own. */
+  readonly isPerOperator?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -103,6 +105,7 @@ function refusalFor(undecided: Error | null): Refusal | null {
 
 export function publishingOf({
   publishVerdicts,
+  isPerOperator = false,
   clock,
   logger,
   metrics,
@@ -110,7 +113,7 @@ export function publishingOf({
 }: DecidingDeps): Publishing | null {
   if (publishVerdicts === null) return null;
   const onFailure = () => metrics.retries.inc({ class: 'undecided' });
-  return makePublishing({ publishVerdicts, clock, logger, onFailure, ended });
+  return makePublishing({ publishVerdicts, isPerOperator, clock, logger, onFailure, ended });
 }
 
 function envelopeOf(payload: JsonText, place: number): Envelope {

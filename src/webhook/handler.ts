@@ -237,7 +237,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
     if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
     if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
-    if (publishing?.isBlocked()) {
+    if (publishing?.isBlocked(connectionId)) {
       reports.undecided(sent, 'kafka', 'verdicts cannot be published now');
       return REFUSALS.undecided;
     }

@@ -2,13 +2,16 @@
  * Publishes the verdicts on the webhook's events in the order in which they were decided, before the requests
  * are answered (docs/rules.md, S7). It retries until it succeeds, as a partition does. The verdicts are
  * already stored: if the events were decided again, they would be duplicates.
+ *
+ * Where operators have topics of their own, each has a queue of its own: a topic that refuses blocks no other
+ * operator (S9).
  */
 import type { Logger } from 'pino';
 import type { WebhookRequest } from '../intake/delivery';
 import { backoffMs } from '../lib/backoff';
 import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
-import type { PublishedAnswer, PublishVerdicts } from '../publishing/published-answer';
+import { type PublishedAnswer, type PublishVerdicts, publishingRest } from '../publishing/published-answer';
 
 interface Unpublished {
   readonly answers: readonly PublishedAnswer[];
@@ -17,8 +20,8 @@ interface Unpublished {
 }
 
 export interface Publishing {
-  /** Whether the last attempt reject. No more requests may be decided until an attempt succeeds. */
-  isBlocked(): boolean;
+  /** Whether the last attempt failed. No more requests may be decided until an attempt succeeds. */
+  isBlocked(connectionId: string): boolean;
   /**
    * Resolves once the answers are published. Waiting answers are published in one batch. Rejects after
    * `ended`.
@@ -28,6 +31,8 @@ export interface Publishing {
 
 export interface PublishingDeps {
   readonly publishVerdicts: PublishVerdicts<WebhookRequest>;
+  /** Whether each operator has a topic of its own. */
+  readonly isPerOperator?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called after each failure. */
@@ -35,62 +40,78 @@ export interface PublishingDeps {
   readonly ended: AbortSignal;
 }
 
+/** Answers that are published one after the other. */
+class Queue {
+  waiting: Unpublished[] = [];
+  isRunning = false;
+  failures = 0;
+}
+
 export function makePublishing({
   publishVerdicts,
+  isPerOperator = false,
   clock,
   logger,
   onFailure,
   ended,
 }: PublishingDeps): Publishing {
-  let waiting: Unpublished[] = [];
-  let isRunning = false;
-  let failures = 0;
+  const queues = new Map<string, Queue>();
+  const operators = new Map<string, string>();
 
-  async function publishWithRetries(
-    origin: WebhookRequest,
-    answers: readonly PublishedAnswer[],
-  ): Promise<void> {
+  function queueOf(operatorId: string): Queue {
+    const queue = queues.get(operatorId) ?? new Queue();
+    queues.set(operatorId, queue);
+    return queue;
+  }
+
+  async function publishWithRetries(queue: Queue, publish: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
-        await publishVerdicts(origin, answers);
-        failures = 0;
+        await publish();
+        queue.failures = 0;
         return;
       } catch (error) {
         if (ended.aborted) throw error;
-        const waitMs = backoffMs(++failures);
+        const waitMs = backoffMs(++queue.failures);
         onFailure();
-        logger.warn({ failures, waitMs, error: messageOf(error) }, 'cannot publish verdicts, retrying');
+        logger.warn(
+          { failures: queue.failures, waitMs, error: messageOf(error) },
+          'cannot publish verdicts, retrying',
+        );
         await clock.sleep(waitMs, ended);
         if (ended.aborted) throw error;
       }
     }
   }
 
-  async function run(origin: WebhookRequest): Promise<void> {
-    isRunning = true;
-    while (waiting.length > 0) {
-      const together = waiting;
-      waiting = [];
+  async function run(queue: Queue, origin: WebhookRequest): Promise<void> {
+    queue.isRunning = true;
+    while (queue.waiting.length > 0) {
+      const together = queue.waiting;
+      queue.waiting = [];
       try {
         // A message does not name its request, so one origin serves for all.
-        await publishWithRetries(
-          origin,
-          together.flatMap(({ answers }) => answers),
-        );
+        const answers = together.flatMap(({ answers }) => answers);
+        await publishWithRetries(queue, publishingRest(publishVerdicts, origin, answers));
         for (const { resolve } of together) resolve();
       } catch (error) {
         for (const { reject } of together) reject(error);
       }
     }
-    isRunning = false;
+    queue.isRunning = false;
   }
 
   return {
-    isBlocked: () => failures > 0,
+    isBlocked: (connectionId) =>
+      (queues.get(isPerOperator ? (operators.get(connectionId) ?? '') : '')?.failures ?? 0) > 0,
     publish: (origin, answers) =>
       new Promise((resolve, reject) => {
-        waiting.push({ answers, resolve, reject });
-        if (!isRunning) void run(origin);
+        // All answers of a request belong to its connection.
+        const operatorId = isPerOperator ? (answers[0]?.connection?.operator.id ?? '') : '';
+        operators.set(origin.connectionId, operatorId);
+        const queue = queueOf(operatorId);
+        queue.waiting.push({ answers, resolve, reject });
+        if (!queue.isRunning) void run(queue, origin);
       }),
   };
 }

@@ -63,7 +63,7 @@ export const LAYERS = {
     mayImport: ['lib', 'kafka/protocol', 'kafka/port', 'kafka/client/patches'],
   },
   'kafka/producer': {
-    files: /^src\/kafka\/producer\.ts$/,
+    files: /^src\/kafka\/(producer|partition-chooser)\.ts$/,
     mayImport: ['lib', 'kafka/protocol', 'kafka/client', 'kafka/client/patches'],
   },
   'kafka/admin': { files: /^src\/kafka\/admin\//, mayImport: ['lib', 'kafka/port', 'kafka/client'] },
@@ -130,7 +130,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
   ajv: /^src\/domain\/(verdict\/judge|event\/fault-words)\.ts$/,
-  kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/producer\.ts$/,
+  kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-chooser)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.

@@ -1,7 +1,13 @@
 /**
  * Creates the topics that we write to where they are missing, and explains a broker's refusal to create one.
  */
-import { ConfigResourceTypes, type Kafka, KafkaJSAggregateError, KafkaJSProtocolError } from 'kafkajs';
+import {
+  ConfigResourceTypes,
+  type ITopicConfig,
+  type Kafka,
+  KafkaJSAggregateError,
+  KafkaJSProtocolError,
+} from 'kafkajs';
 import { connectedAdmin } from './client';
 import { KafkaProblem, KafkaRefusal } from './errors';
 
@@ -48,14 +54,7 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
     if ((await admin.listTopics()).includes(topic)) return 'present';
     await admin.createTopics({
       waitForLeaders: true,
-      topics: [
-        {
-          topic,
-          numPartitions: -1,
-          replicationFactor: -1,
-          configEntries: [{ name: 'max.message.bytes', value: String(MAX_OWN_MESSAGE_BYTES) }],
-        },
-      ],
+      topics: [withDefaults(topic)],
     });
     return 'made';
   } catch (error) {
@@ -63,6 +62,49 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
   } finally {
     await admin.disconnect();
   }
+}
+
+/**
+ * Creates the missing ones of many topics, as `ensureTopic` does.
+ *
+ * @returns the created topics, and why each of the others is missing
+ * @throws if Kafka cannot be asked now
+ */
+export async function ensureTopics(
+  kafka: Kafka,
+  topics: readonly string[],
+): Promise<{ made: readonly string[]; refused: ReadonlyMap<string, Error> }> {
+  const admin = await connectedAdmin(kafka);
+  const refused = new Map<string, Error>();
+  try {
+    const existing = new Set(await admin.listTopics());
+    const missing = topics.filter((topic) => !existing.has(topic));
+    if (missing.length === 0) return { made: [], refused };
+    try {
+      await admin.createTopics({ waitForLeaders: true, topics: missing.map(withDefaults) });
+    } catch (error) {
+      if (!(error instanceof KafkaJSAggregateError)) throw error;
+      for (const each of error.errors) {
+        const topic: unknown = Reflect.get(Object(each), 'topic');
+        if (!(each instanceof KafkaJSProtocolError) || typeof topic !== 'string') throw error;
+        // Another process has created it meanwhile, or it is hidden from this user.
+        if (each.type !== 'TOPIC_ALREADY_EXISTS') refused.set(topic, refusalOf(topic, each) ?? each);
+      }
+    }
+    return { made: missing.filter((topic) => !refused.has(topic)), refused };
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** A topic with the cluster's defaults except for the size of messages. */
+function withDefaults(topic: string): ITopicConfig {
+  return {
+    topic,
+    numPartitions: -1,
+    replicationFactor: -1,
+    configEntries: [{ name: 'max.message.bytes', value: String(MAX_OWN_MESSAGE_BYTES) }],
+  };
 }
 
 /** The refusal of a topic that an error reports; undefined if no broker has refused it. */

@@ -656,6 +656,29 @@ describe('topics', () => {
   });
 });
 
+describe('a verdict topic for each operator', () => {
+  const faults = (VERDICT_TOPIC: string) => faultsOf(() => readConfig({ VERDICT_TOPIC }, ['VERDICT_TOPIC']));
+
+  test.each(['promo.verdict.v1.{operator}', '{operator}', 'a.{operator}.b', 'promo.verdict.v1'])(
+    'accepts %s',
+    (topic) => {
+      expect(readConfig({ VERDICT_TOPIC: topic }, ['VERDICT_TOPIC'])).toEqual({ VERDICT_TOPIC: topic });
+    },
+  );
+
+  test.each([
+    'a.{operator}.{operator}',
+    'a.{brand}',
+    'a.{operator',
+    'ä.{operator}',
+    `${'a'.repeat(249)}{operator}`,
+  ])('refuses %s', (topic) => {
+    expect(faults(topic)).toEqual([
+      `VERDICT_TOPIC: "${topic}" is neither a Kafka topic name nor one with {operator} in it, once. Name a topic, or a pattern such as promo.verdict.v1.{operator}.`,
+    ]);
+  });
+});
+
 describe('a limit on rejected events', () => {
   const read = (settings: Settings) => readConfig(settings, ['REJECT_LIMIT']).REJECT_LIMIT;
   const faults = (settings: Settings) => faultsOf(() => read(settings));

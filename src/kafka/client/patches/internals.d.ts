@@ -79,6 +79,20 @@ declare module 'kafkajs/src/cluster' {
     findTopicPartitionMetadata(
       topic: string,
     ): readonly { readonly partitionId: number; readonly leader: number }[];
+    readonly brokerPool: {
+      /** The last metadata; another object after each request. */
+      readonly metadata: {
+        readonly topicMetadata: readonly {
+          readonly topic: string;
+          readonly partitionMetadata: readonly { readonly partitionId: number; readonly leader: number }[];
+        }[];
+      } | null;
+    };
+    /** Adds topics to those whose metadata is requested. */
+    addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
+    refreshMetadata(): Promise<void>;
+    /** Requests the metadata where it is too old, or lacks a topic. */
+    refreshMetadataIfNecessary(): Promise<void>;
     /** First or last offsets of partitions, by topic. */
     fetchTopicsOffset(
       wanted: readonly {
@@ -184,7 +198,8 @@ declare module 'kafkajs/src/protocol/requests/produce' {
     }
     interface Made {
       readonly request: { readonly encode: () => Promise<Encoder> };
-      readonly response: unknown;
+      /** `parse` throws the error of the first partition with one. */
+      readonly response: { readonly parse: (answer: unknown) => Promise<unknown> };
     }
   }
   const produce: { protocol: (about: { version: number }) => (options: produce.Options) => produce.Made };

@@ -1,6 +1,7 @@
 /**
  * Lets kafkajs 2.2.4 send record batches that record-batch-writer.ts has encoded. Its producer finds the
- * leader, sends and retries as usual; the bytes of the batch are ours.
+ * leader, sends and retries as usual; the bytes of the batch are ours. A response about several topics names
+ * the error of each partition, where kafkajs would throw the first.
  */
 import type { Message } from 'kafkajs';
 import Encoder from 'kafkajs/src/protocol/encoder';
@@ -34,7 +35,11 @@ function withEncodedBatches(options: produce.Options, made: produce.Made): produ
     batches: partitions.flatMap(({ messages }) => messages.filter((each) => each instanceof EncodedBatch)),
   }));
   if (topics.every(({ batches }) => batches.length === 0)) return made;
-  return { ...made, request: { ...made.request, encode: async () => encode(options, topics) } };
+  return {
+    request: { ...made.request, encode: async () => encode(options, topics) },
+    // The sender reads the errors: one topic that refuses must not fail the others.
+    response: topics.length > 1 ? { ...made.response, parse: async (answer) => answer } : made.response,
+  };
 }
 
 /** Encodes a produce request, version 7. https://kafka.apache.org/protocol#The_Messages_Produce */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { Partitioners } from 'kafkajs';
-import { chooserOf } from '../../../../src/kafka/producer';
+import { chooserOf } from '../../../../src/kafka/partition-chooser';
 import { crc32c } from '../../../../src/kafka/protocol/crc32c';
 import {
   type Compressor,

@@ -1,0 +1,77 @@
+/**
+ * Publishes each verdict to the topic of its operator (docs/rules.md, S9). A topic that refuses leaves only
+ * its own verdicts unpublished.
+ */
+import type { Connection } from '../domain/reference';
+import type { Origin } from '../intake/delivery';
+import type { TopicsSender } from '../kafka/producer';
+import { asError, messageOf } from '../lib/errors';
+import { NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
+import { publishTo, VerdictWriter } from './verdict-topic';
+import type { VerdictTopics } from './verdict-topics';
+
+export function makePublishByOperator(sender: TopicsSender, topics: VerdictTopics): PublishVerdicts<Origin> {
+  return async (origin, answers) => {
+    const writer = new VerdictWriter(origin);
+    const failures = new Map<string, Error>();
+    const unpublished = new Set<PublishedAnswer>();
+    const { topicOf, named, nameless } = sorted(answers, topics);
+    for (const [topic, { error, its }] of nameless) {
+      failures.set(topic, error);
+      for (const answer of its) unpublished.add(answer);
+    }
+    const places = new Set(named.map(topicOf));
+    // A request about several topics needs a second try of the topics that refuse.
+    const [only = ''] = places;
+    const unsent =
+      places.size < 2
+        ? new Map(named.length === 0 ? [] : [[only, named]])
+        : await sender.sendToTopics(named, topicOf, (answer) => writer.encode(answer));
+    await Promise.all(
+      [...unsent].map(async ([topic, its]) => {
+        try {
+          await publishTo(sender, topic, its, writer);
+        } catch (error) {
+          failures.set(topic, asError(error));
+          for (const answer of its) unpublished.add(answer);
+        }
+      }),
+    );
+    if (failures.size === 0) return;
+    const texts = [...failures].map(([topic, error]) => explained(topic, messageOf(error)));
+    throw new NotAllPublished(
+      texts.join('; '),
+      answers.filter((answer) => unpublished.has(answer)),
+      { cause: [...failures.values()][0] },
+    );
+  };
+}
+
+function explained(topic: string, text: string): string {
+  return text.includes(topic) ? text : `${topic}: ${text}`;
+}
+
+/** The answers by whether their operator can have a topic. A dead letter belongs to no operator. */
+function sorted(answers: readonly PublishedAnswer[], topics: VerdictTopics) {
+  const byConnection = new Map<Connection, string>();
+  const nameless = new Map<string, { error: Error; its: PublishedAnswer[] }>();
+  const named = answers.filter((answer) => {
+    const { connection } = answer;
+    if (connection === null) return false;
+    if (byConnection.has(connection)) return true;
+    const operatorId = connection.operator.id;
+    try {
+      if (!nameless.has(operatorId)) {
+        byConnection.set(connection, topics.topicOf(operatorId));
+        return true;
+      }
+    } catch (error) {
+      nameless.set(operatorId, { error: asError(error), its: [] });
+    }
+    nameless.get(operatorId)?.its.push(answer);
+    return false;
+  });
+  const topicOf = ({ connection }: PublishedAnswer) =>
+    (connection === null ? undefined : byConnection.get(connection)) ?? '';
+  return { topicOf, named, nameless };
+}
