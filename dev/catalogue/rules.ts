@@ -135,6 +135,7 @@ export const CHAPTERS: readonly Chapter[] = [
     U8 | events that count for the limit on rejected events | elsewhere
     U9 | moves to another Kafka cluster | elsewhere
     U10 | drain | elsewhere
+    T1 | verdicts are followed without a gap | elsewhere
     W1 | size of a webhook body | elsewhere
     W2 | webhook timestamps | elsewhere
     W3 | webhook overload | elsewhere

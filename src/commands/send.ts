@@ -7,19 +7,16 @@ import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from '../cli/input-lines';
-import { both, wrong } from '../cli/option-values';
 import { print } from '../cli/output';
-import { ConfigError, readConfig } from '../config/config';
-import { looksSecret, readSecrets } from '../config/webhook';
 import { valuesOf } from '../domain/event/request-body';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { parseJson } from '../lib/json';
 import { bodyBytes, type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
-import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf } from './tally';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
+import { targetOf } from './webhook-target';
 
 export interface SendCommandOptions {
   /** `-` is standard input. */
@@ -111,41 +108,6 @@ export async function send(
     );
   if (failure !== undefined) throw failure;
   return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
-}
-
-/** @throws ConfigError if the address is not valid, or the connection has no secret */
-function targetOf(written: string, connectionId: string): WebhookTarget {
-  const [url, secret] = both(
-    () => addressOf(written),
-    () => secretOf(connectionId),
-  );
-  return { url, connectionId, secret };
-}
-
-function addressOf(written: string): URL {
-  const url = URL.canParse(written) ? new URL(written) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw wrong('url', 'is not an address', 'Write https://host, or http://host:port');
-  if (url.username !== '' || url.password !== '')
-    throw wrong('url', 'has a user or a password, which no webhook uses', 'Remove it');
-  return url;
-}
-
-function secretOf(connectionId: string): Buffer {
-  const read = readSecrets(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS());
-  if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
-  const [secret] = read.value.get(connectionId) ?? [];
-  if (secret !== undefined) return secret;
-  throw wrong(
-    'connection',
-    `WEBHOOK_SECRETS has no secret of ${shownId(connectionId)}`,
-    `Use one of ${[...read.value.keys()].map(shownId).join(', ')}`,
-  );
-}
-
-/** Hides an id that looks like a secret: the user may have typed the secret in its place. */
-function shownId(id: string): string {
-  return looksSecret(id) ? 'an id that looks like a secret' : id;
 }
 
 interface SendableLine extends Line {

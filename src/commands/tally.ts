@@ -10,7 +10,13 @@ interface Counted {
 }
 
 /** "rejected/malformed" */
-export function nameOf({ verdict, reason }: Pick<Counted, 'verdict' | 'reason'>): string {
+export function nameOf({
+  verdict,
+  reason,
+}: {
+  readonly verdict: string;
+  readonly reason: string | null;
+}): string {
   return reason === null ? verdict : `${verdict}/${reason}`;
 }
 

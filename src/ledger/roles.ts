@@ -58,7 +58,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by) on promo.attributions',
     'select on promo.wallet_calls',
-    'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz)',
+    'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz), promo.batches_in_flight()',
     'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo.check_month(date), promo_store.decided_offsets(text[], int[], bigint[], int, text)',
   ],
   /** Retention. */
@@ -105,6 +105,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.forget_wallet_calls(timestamptz, int)',
   'promo.newest_since(int)',
   'promo.entries_since(timestamptz, timestamptz)',
+  'promo.batches_in_flight()',
   'promo_store.ensure_months(int)',
   'promo_store.lock_feeds(int[])',
   'promo_store.claim_cluster(text)',

@@ -48,6 +48,13 @@ export type Sent =
   /** A retry does not help. */
   | { readonly type: 'refused'; readonly because: string };
 
+/** The address of a connection's requests. @param url the address of the webhook */
+export function requestAddress(url: URL, connectionId: string): URL {
+  const to = new URL(url);
+  to.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
+  return to;
+}
+
 /** Sends a batch. @param id the same for each attempt @param events JSON texts */
 export async function sendBatch(
   { url, connectionId, secret }: WebhookTarget,
@@ -61,8 +68,7 @@ export async function sendBatch(
     END,
   ]);
   const timestamp = String(Math.floor(Date.now() / 1000));
-  const to = new URL(url);
-  to.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
+  const to = requestAddress(url, connectionId);
   let status: number;
   let answer: string;
   let waitMs: number;

@@ -44,7 +44,7 @@ export function describeSignature(secrets: readonly Buffer[], headers: SignedHea
 }
 
 /** @returns null if the signature has the right form */
-function mistakeOfForm(signature: string): string | null {
+export function mistakeOfForm(signature: string): string | null {
   const [version = '', ...rest] = signature.split(',');
   const text = rest.join(',');
   if (rest.length === 0) return 'a signature begins with "v1,"';

@@ -1,0 +1,48 @@
+/** The webhook that a command sends to: its address, and the secrets of the sending connection. */
+import { both, wrong } from '../cli/option-values';
+import { ConfigError, readConfig } from '../config/config';
+import { looksSecret, readSecrets, type WebhookSecrets } from '../config/webhook';
+import type { WebhookTarget } from '../webhook/client';
+import { SEND_SETTINGS } from './settings';
+
+/** @throws ConfigError if the address is not valid, or the connection has no secret */
+export function targetOf(written: string, connectionId: string): WebhookTarget {
+  const [url, secret] = both(
+    () => addressOf(written),
+    () => secretOf(connectionId),
+  );
+  return { url, connectionId, secret };
+}
+
+export function addressOf(written: string): URL {
+  const url = URL.canParse(written) ? new URL(written) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw wrong('url', 'is not an address', 'Write https://host, or http://host:port');
+  if (url.username !== '' || url.password !== '')
+    throw wrong('url', 'has a user or a password, which no webhook uses', 'Remove it');
+  return url;
+}
+
+/** The first secret of the connection. */
+function secretOf(connectionId: string): Buffer {
+  const [secret] = secretsOf(connectionId).get(connectionId) ?? [];
+  if (secret === undefined) throw new Error('a connection without a secret was accepted');
+  return secret;
+}
+
+/** The secrets of all connections. @throws ConfigError if this connection has none */
+export function secretsOf(connectionId: string): WebhookSecrets {
+  const read = readSecrets(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS());
+  if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
+  if (read.value.has(connectionId)) return read.value;
+  throw wrong(
+    'connection',
+    `WEBHOOK_SECRETS has no secret of ${shownId(connectionId)}`,
+    `Use one of ${[...read.value.keys()].map(shownId).join(', ')}`,
+  );
+}
+
+/** Hides an id that looks like a secret: the user may have typed the secret in its place. */
+function shownId(id: string): string {
+  return looksSecret(id) ? 'an id that looks like a secret' : id;
+}

@@ -1,0 +1,152 @@
+/**
+ * Follows the verdicts of the store: each verdict once, and none is passed over, although batches commit in
+ * another order than that of their numbers.
+ *
+ * The position `from` is settled: no verdict of a lower batch number appears any more. A poll reads the
+ * batches from there up to the last number given, except those that were passed on before. The position moves
+ * on once all transactions have ended that an earlier poll found in flight.
+ */
+import { inTransaction, type Session, type Store } from '../postgres/transaction';
+import { MAX_BATCH_EVENTS } from './statements/events';
+
+/** Conditions on the verdicts. An undefined one sets no condition. */
+export interface VerdictFilters {
+  readonly operator?: string | undefined;
+  readonly connection?: string | undefined;
+  readonly verdict?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
+/** A decided event, without its player. */
+export interface FollowedVerdict {
+  readonly operator_id: string;
+  readonly feed_id: string;
+  readonly event_id: string;
+  readonly verdict: string;
+  readonly reason: string | null;
+  readonly connection_id: string;
+  readonly brand: string | null;
+  readonly kind: string | null;
+  readonly round_id: string | null;
+  readonly amount: string | null;
+  readonly currency: string | null;
+  readonly occurred_at: string | null;
+  readonly decided_at: string;
+}
+
+/** The most verdicts of one statement. */
+const PAGE = 2_000;
+
+const IN_FLIGHT = {
+  name: 'batches_in_flight',
+  text: 'select last_batch, array_to_string(transactions, $1), is_replica from promo.batches_in_flight()',
+};
+
+const DATE = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
+const NEW_VERDICTS = {
+  name: 'new_verdicts',
+  // The condition on time excludes earlier months. A day allows for clocks that were set.
+  text: `select verdict_id, operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, amount, currency,
+  to_char(occurred_at at time zone 'utc', ${DATE}), to_char(decided_at at time zone 'utc', ${DATE})
+from promo.verdicts
+where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3) - interval '1 day'
+  and ($4::text is null or operator_id = $4) and ($5::text is null or connection_id = $5)
+  and ($6::text is null or verdict = $6) and ($7::text is null or reason = $7)
+order by verdict_id limit ${PAGE}`,
+};
+
+/** The store cannot say which transactions are in flight. */
+export class IsReplica extends Error {
+  override readonly name = 'IsReplica';
+}
+
+interface InFlight {
+  readonly lastBatch: number;
+  readonly transactions: ReadonlySet<string>;
+}
+
+async function readInFlight(session: Session): Promise<InFlight> {
+  const [row] = await session.query(IN_FLIGHT, [' ']);
+  const [lastBatch, transactions, isReplica] = row ?? [];
+  if (isReplica === 't')
+    throw new IsReplica('the database is a replica, where batches in flight cannot be seen');
+  const names = (transactions ?? '').split(' ').filter((each) => each !== '');
+  return { lastBatch: Number(lastBatch), transactions: new Set(names) };
+}
+
+export interface VerdictTail {
+  /**
+   * Passes the verdicts that were decided since the last poll to `found`, page by page.
+   *
+   * @returns the first batch that the store has lost since the last poll; null where it has lost none
+   * @throws StoreError, IsReplica
+   */
+  poll(found: (verdicts: readonly FollowedVerdict[]) => Promise<void>): Promise<number | null>;
+}
+
+/** Begins behind the batches that have a number now. @throws StoreError, IsReplica */
+export async function followVerdicts(store: Store, filters: VerdictFilters): Promise<VerdictTail> {
+  const start = await inTransaction(store, readInFlight);
+  const since = Date.now() / 1000;
+  const { operator = null, connection = null, verdict = null, reason = null } = filters;
+  let from = start.lastBatch + 1;
+  let earlier = start;
+  /** Batches from `from` on that were passed on. A batch commits as a whole, so its number is enough. */
+  let passedOn = new Set<number>();
+
+  return {
+    async poll(found) {
+      const now = await inTransaction(store, readInFlight);
+      const lost = now.lastBatch < earlier.lastBatch ? now.lastBatch + 1 : null;
+      if (lost !== null) {
+        // The numbers are given again. The store was restored, or a standby took over.
+        [from, earlier, passedOn] = [lost, now, new Set()];
+      }
+      const inPoll = new Set<number>();
+      const end = (now.lastBatch + 1) * MAX_BATCH_EVENTS;
+      for (let after = from * MAX_BATCH_EVENTS - 1; ; ) {
+        const rows = await inTransaction(store, (session) =>
+          session.query(NEW_VERDICTS, [after, end, since, operator, connection, verdict, reason]),
+        );
+        const fresh: FollowedVerdict[] = [];
+        for (const [id, ...row] of rows) {
+          const batch = Math.floor(Number(id) / MAX_BATCH_EVENTS);
+          if (passedOn.has(batch)) continue;
+          inPoll.add(batch);
+          fresh.push(verdictOf(row));
+        }
+        if (fresh.length > 0) await found(fresh);
+        if (rows.length < PAGE) break;
+        after = Number(rows.at(-1)?.[0]);
+      }
+      for (const batch of inPoll) passedOn.add(batch);
+      // This poll began after the transactions of the earlier one had ended, so it found all of their rows.
+      if (![...earlier.transactions].some((each) => now.transactions.has(each))) {
+        from = Math.max(from, earlier.lastBatch + 1);
+        passedOn = new Set([...passedOn].filter((batch) => batch >= from));
+        earlier = now;
+      }
+      return lost;
+    },
+  };
+}
+
+function verdictOf(row: readonly (string | null)[]): FollowedVerdict {
+  const [operator = null, feed, event, verdict, reason, connection, brand, kind, round, ...rest] = row;
+  const [amount, currency, occurredAt, decidedAt] = rest;
+  return {
+    operator_id: operator ?? '',
+    feed_id: feed ?? '',
+    event_id: event ?? '',
+    verdict: verdict ?? '',
+    reason: reason ?? null,
+    connection_id: connection ?? '',
+    brand: brand ?? null,
+    kind: kind ?? null,
+    round_id: round ?? null,
+    amount: amount ?? null,
+    currency: currency ?? null,
+    occurred_at: occurredAt ?? null,
+    decided_at: decidedAt ?? '',
+  };
+}

@@ -1,0 +1,129 @@
+/** `tail` follows the verdicts: each one once, and none is passed over. */
+import { grantRoles } from '../../src/ledger/roles';
+import { followVerdicts } from '../../src/ledger/verdict-tail';
+import { makePool, type PostgresPool } from '../../src/postgres/pool';
+import { makeLogger } from '../../src/telemetry/logger';
+import { aBet, aDeposit, aLogin, aSettled, freshStore, type TestStore, withClient } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
+
+let store: TestStore;
+let reader: { name: string; url: string };
+let pool: PostgresPool;
+beforeEach(async () => {
+  store = await freshStore({ own: true });
+  reader = await makeRole(store.url, 'reader');
+  await grantRoles(store.url, [{ role: 'reader', name: reader.name }]);
+  const options = { databaseUrl: reader.url, maxConnections: 1, applicationName: 'promo-test-tail' };
+  pool = makePool(options, makeLogger('silent'));
+});
+afterEach(async () => {
+  await pool.end();
+  await dropRoles(store.url, [reader.name]);
+  await store.close();
+});
+
+async function following(filters = {}) {
+  const tail = await followVerdicts(pool, filters);
+  return async () => {
+    const ids: string[] = [];
+    await tail.poll(async (found) => {
+      ids.push(...found.map(({ event_id }) => event_id));
+    });
+    return ids;
+  };
+}
+
+test('each verdict from its start on comes once, to the role of a reader [T1]', async () => {
+  const partition = store.partition('acme');
+  await partition.read(aBet({ event_id: 'before' }));
+  const poll = await following();
+
+  expect(await poll()).toEqual([]);
+  await partition.read(aBet({ event_id: 'a' }), aBet({ event_id: 'a' }), aLogin({ event_id: 'b' }));
+  expect(await poll()).toEqual(['a', 'b']);
+  expect(await poll()).toEqual([]);
+  await partition.read(aDeposit({ event_id: 'c' }));
+  expect(await poll()).toEqual(['c']);
+  expect(await poll()).toEqual([]);
+});
+
+test('a batch that commits after batches with higher numbers is not passed over, and none comes twice [T1]', async () => {
+  const poll = await following();
+  await withClient(store.url, async (client) => {
+    await client.query('begin');
+    const { rows } = await client.query<{ no: string }>(`select nextval('promo_store.batch_numbers') as no`);
+    const partition = store.partition('acme');
+    await partition.read(aBet({ event_id: 'later' }));
+    expect(await poll()).toEqual(['later']);
+    expect(await poll()).toEqual([]);
+    await partition.read(aBet({ event_id: 'later-still' }));
+    expect(await poll()).toEqual(['later-still']);
+    await client.query(
+      `insert into promo_store.history (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
+       select $1, now(), feed_no, connection_no, reference_version, outcome, false, 'slow' from promo_store.history limit 1`,
+      [Number(rows[0]?.no) * 8192],
+    );
+    expect(await poll()).toEqual([]);
+    await client.query('commit');
+  });
+
+  expect(await poll()).toEqual(['slow']);
+  for (let polls = 0; polls < 3; polls++) expect(await poll()).toEqual([]);
+  store.damaged = true;
+});
+
+test('a batch that rolls back does not stop the position [T1]', async () => {
+  const poll = await following();
+  await withClient(store.url, async (client) => {
+    await client.query('begin');
+    await client.query(`select nextval('promo_store.batch_numbers')`);
+    await client.query('rollback');
+  });
+  await store.partition('acme').read(aBet({ event_id: 'a' }));
+
+  expect(await poll()).toEqual(['a']);
+  expect(await poll()).toEqual([]);
+});
+
+test('the conditions choose operator, connection, verdict and reason [T1]', async () => {
+  const polls = {
+    bravo: await following({ operator: 'bravo' }),
+    solo: await following({ connection: 'acme-solo' }),
+    skipped: await following({ verdict: 'skipped' }),
+    malformed: await following({ reason: 'malformed' }),
+  };
+  await store
+    .partition('acme')
+    .read(aBet({ event_id: 'bad', occurred_at: 'now' }), aBet({ event_id: 'good' }));
+  await store.partition('acme.solo').read(aSettled({ event_id: 'zero', amount: '0', brand: undefined }));
+  await store.partition('bravo').read(aLogin({ event_id: 'other' }));
+
+  expect(await polls.bravo()).toEqual(['other']);
+  expect(await polls.solo()).toEqual(['zero']);
+  expect(await polls.skipped()).toEqual(['zero']);
+  expect(await polls.malformed()).toEqual(['bad']);
+});
+
+test('writers side by side: every verdict comes once [T1]', async () => {
+  const poll = await following();
+  const seen: string[] = [];
+  const ids: string[] = [];
+  let isDone = false;
+  const writers = [0, 1, 2, 3].map(async (partition) => {
+    const part = store.partition('acme', partition);
+    for (let batch = 0; batch < 25; batch++) {
+      const batchIds = [0, 1, 2].map((event) => `${partition}-${batch}-${event}`);
+      ids.push(...batchIds);
+      await part.read(...batchIds.map((id) => aLogin({ event_id: id })));
+    }
+  });
+  const follower = (async () => {
+    while (!isDone) seen.push(...(await poll()));
+  })();
+  await Promise.all(writers);
+  isDone = true;
+  await follower;
+  seen.push(...(await poll()));
+
+  expect(seen.toSorted()).toEqual(ids.toSorted());
+});
