@@ -41,13 +41,13 @@ export const FEEDBACK: readonly Command[] = [
       2: WRONG_USAGE,
     },
     run: async ({ file, options }) => {
-      const { sign } = await import('./sign.js');
+      const { signRequest } = await import('./sign.js');
       const [connection = '', url = 'http://127.0.0.1:8081'] = [
         options.get('connection'),
         options.get('url'),
       ];
       const [id, timestamp, verify] = [options.get('id'), options.get('timestamp'), options.get('verify')];
-      return sign({ file, connection, url, id, timestamp, verify });
+      return signRequest({ file, connection, url, id, timestamp, verify });
     },
   },
   {

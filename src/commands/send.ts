@@ -8,12 +8,14 @@ import { randomUUID } from 'node:crypto';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from '../cli/input-lines';
 import { print } from '../cli/output';
+import { readConfig } from '../config/config';
 import { valuesOf } from '../domain/event/request-body';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { parseJson } from '../lib/json';
 import { bodyBytes, type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
+import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf } from './tally';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 import { targetOf } from './webhook-target';
@@ -36,7 +38,7 @@ export async function send(
   { file, url, connection, json }: SendCommandOptions,
   stop: AbortSignal,
 ): Promise<number> {
-  const target = targetOf(url, connection);
+  const target = targetOf(url, connection, readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS);
   const tally = makeTally();
   const began = performance.now();
   let nextLine = 1;

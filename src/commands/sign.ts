@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { both, wrong } from '../cli/option-values';
 import { print } from '../cli/output';
+import { readConfig } from '../config/config';
 import type { WebhookSecrets } from '../config/webhook';
 import { readBody } from '../domain/event/request-body';
 import { counted, inOneLine, quoted } from '../lib/printable';
@@ -17,12 +18,13 @@ import {
   readSignedHeaders,
   SIGNATURE_HEADERS,
   type SignedHeaders,
-  sign as signatureOf,
+  sign,
   TIMESTAMP_WINDOW_SECONDS,
   validSignature,
 } from '../webhook/signature';
 import { describeSkew, missingHeaders, mistakeOfForm } from '../webhook/signature-mistakes';
 import { findDifferences } from '../webhook/signature-search';
+import { SEND_SETTINGS } from './settings';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 import { addressOf, secretsOf } from './webhook-target';
 
@@ -38,10 +40,10 @@ export interface SignCommandOptions {
 }
 
 /** @returns the exit code: 1 where the given request is not signed as the webhook expects */
-export async function sign({ file, verify, ...options }: SignCommandOptions): Promise<number> {
+export async function signRequest({ file, verify, ...options }: SignCommandOptions): Promise<number> {
   const [url, secrets] = both(
     () => addressOf(options.url),
-    () => secretsOf(options.connection),
+    () => secretsOf(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS, options.connection),
   );
   const body = await readFile(file);
   for (const problem of problemsOf(body)) console.error(`${file}: ${problem}`);
@@ -54,7 +56,7 @@ export async function sign({ file, verify, ...options }: SignCommandOptions): Pr
   if (!/^\d{1,12}$/.test(timestamp))
     throw wrong('timestamp', describeSkew(signed, Date.now()), 'Write seconds since 1970');
   const [secret = Buffer.alloc(0), ...more] = secrets.get(options.connection) ?? [];
-  const signature = signatureOf(secret, signed, body);
+  const signature = sign(secret, signed, body);
   const to = requestAddress(url, options.connection).href;
   const headers = {
     [SIGNATURE_HEADERS.id]: id,
@@ -112,7 +114,7 @@ async function verifyRequest(file: string, { body, secrets, connection, ...given
   const made = validSignature(own, signed, body);
   if (made === null)
     faults.push(...explainSignature({ connectionId: connection, secrets }, signed, body, given.file));
-  const place = own.findIndex((secret) => made !== null && signatureOf(secret, signed, body) === made);
+  const place = own.findIndex((secret) => made !== null && sign(secret, signed, body) === made);
   const secret = own.length > 1 ? `secret ${place + 1} of ${own.length}` : 'the secret';
   await print(
     [

@@ -1,15 +1,15 @@
 /** The webhook that a command sends to: its address, and the secrets of the sending connection. */
 import { both, wrong } from '../cli/option-values';
-import { ConfigError, readConfig } from '../config/config';
+import { ConfigError } from '../config/config';
+import type { Secret } from '../config/setting';
 import { looksSecret, readSecrets, type WebhookSecrets } from '../config/webhook';
 import type { WebhookTarget } from '../webhook/client';
-import { SEND_SETTINGS } from './settings';
 
 /** @throws ConfigError if the address is not valid, or the connection has no secret */
-export function targetOf(written: string, connectionId: string): WebhookTarget {
+export function targetOf(written: string, connectionId: string, secrets: Secret): WebhookTarget {
   const [url, secret] = both(
     () => addressOf(written),
-    () => secretOf(connectionId),
+    () => secretOf(secrets, connectionId),
   );
   return { url, connectionId, secret };
 }
@@ -24,15 +24,15 @@ export function addressOf(written: string): URL {
 }
 
 /** The first secret of the connection. */
-function secretOf(connectionId: string): Buffer {
-  const [secret] = secretsOf(connectionId).get(connectionId) ?? [];
+function secretOf(secrets: Secret, connectionId: string): Buffer {
+  const [secret] = secretsOf(secrets, connectionId).get(connectionId) ?? [];
   if (secret === undefined) throw new Error('a connection without a secret was accepted');
   return secret;
 }
 
-/** The secrets of all connections. @throws ConfigError if this connection has none */
-export function secretsOf(connectionId: string): WebhookSecrets {
-  const read = readSecrets(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS());
+/** The secrets of all connections. @param secrets WEBHOOK_SECRETS @throws ConfigError if this connection has none */
+export function secretsOf(secrets: Secret, connectionId: string): WebhookSecrets {
+  const read = readSecrets(secrets());
   if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
   if (read.value.has(connectionId)) return read.value;
   throw wrong(
