@@ -30,7 +30,7 @@ function secretOf(secrets: Secret, connectionId: string): Buffer {
   return secret;
 }
 
-/** The secrets of all connections. @param secrets WEBHOOK_SECRETS @throws ConfigError if this connection has none */
+/** All secrets in WEBHOOK_SECRETS. @throws ConfigError if this connection has none */
 export function secretsOf(secrets: Secret, connectionId: string): WebhookSecrets {
   const read = readSecrets(secrets());
   if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
