@@ -22,6 +22,9 @@ const servers = {
 /** Those of which Postgres is enough. */
 const postgres = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-postgres.ts' };
 
+/** Those that are measured. */
+const bench = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-bench.ts' };
+
 module.exports = {
   testSequencer: '<rootDir>/test/support/sequencer.js',
   // Tests that wait for something have deadlines of their own. Of the others some compute for seconds, and dropping a database waits for the disk that all share.
@@ -40,6 +43,6 @@ module.exports = {
     layer('faults', servers),
     layer('monitoring', servers),
     layer('commands', servers),
-    layer('bench', servers),
+    layer('bench', bench),
   ],
 };

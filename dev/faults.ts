@@ -3,7 +3,7 @@
  * result of each fault.
  *
  * With `--check [JEST_RESULTS...]` it runs nothing: it compares dev/catalogue/faults.ts with the tests that
- * ran. The default file is build/jest-results.json. It exits with 1 if a fault names a missing or a failed
+ * ran. The default files are those of `make test`. It exits with 1 if a fault names a missing or a failed
  * test, or if a test of the layer `faults` has no fault.
  *
  * Since `make test` leaves out the tests that take minutes, `--check` accepts every skipped test. Without
@@ -14,11 +14,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { FAULTS, type Fault, type FaultGroup, MAY_BE_SKIPPED } from './catalogue/faults';
-import { type JestTest, readJestTests } from './jest-results';
+import { type JestTest, RUN_RESULTS, readJestTests } from './jest-results';
 import { projectRoot as ROOT } from './servers/download';
 import { splitTitle } from './title-tags';
 
-const DEFAULT_RESULTS = join('build', 'jest-results.json');
 const FAULT_RESULTS = join('build', 'fault-results.json');
 const TESTS_PAGE = join('build', 'faults-tests.md');
 const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
@@ -144,7 +143,7 @@ function main(args: readonly string[]): number {
   const checksOnly = args.includes('--check');
   const code = checksOnly ? 0 : runTests();
   const given = args.filter((arg) => !arg.startsWith('--'));
-  const paths = checksOnly ? (given.length > 0 ? given : [DEFAULT_RESULTS]) : [FAULT_RESULTS];
+  const paths = checksOnly ? (given.length > 0 ? given : Object.values(RUN_RESULTS)) : [FAULT_RESULTS];
   const ran = paths.flatMap((path) => readRan(JSON.parse(readFileSync(resolve(ROOT, path), 'utf8')), ROOT));
   const outcomes = outcomesOf(FAULTS, ran, checksOnly ? null : MAY_BE_SKIPPED);
   mkdirSync(dirname(resolve(ROOT, TESTS_PAGE)), { recursive: true });

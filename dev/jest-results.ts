@@ -1,6 +1,13 @@
 /** The output of `jest --json`, as far as these programs read it. */
-import { relative, sep } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { isNode } from './syntax';
+
+/** The files of a whole run: of the layers on servers, of the computing ones, and of the benchmark. */
+export const RUN_RESULTS = {
+  servers: join('build', 'jest-results.json'),
+  computing: join('build', 'jest-results-computing.json'),
+  bench: join('build', 'jest-results-bench.json'),
+} as const;
 
 export interface JestTest {
   /** Path from the project's root, with slashes. */

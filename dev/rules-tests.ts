@@ -3,7 +3,7 @@
  * that break it. It needs no run.
  *
  * The tests of all rules: `node build/dev/rules-tests.js [JEST_RESULTS...]` reads the output of `jest --json
- * --outputFile=...` and writes build/rules-tests.md. The default file is build/jest-results.json.
+ * --outputFile=...` and writes build/rules-tests.md. The default files are those of `make test`.
  *
  * The second form lists the problems and exits with 1 in three cases. A line of dev/catalogue/rules.ts has no
  * passed test in the required place. A test cites a tag that no line has. Or docs/rules.md and
@@ -12,11 +12,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { CHAPTERS, type Chapter, REQUIREMENTS, type Requirement } from './catalogue/rules';
-import { readJestTests } from './jest-results';
+import { RUN_RESULTS, readJestTests } from './jest-results';
 import { readMutants } from './mutants';
 import { citationsOf, RULE, splitTitle } from './title-tags';
 
-const DEFAULT_RESULTS = join('build', 'jest-results.json');
 const RULES = join('docs', 'rules.md');
 const OUTPUT = join('build', 'rules-tests.md');
 const USAGE_EXIT_CODE = 2;
@@ -165,7 +164,7 @@ function checkResults(paths: readonly string[], root: string): number {
 function main(given: readonly string[]): number {
   const root = process.cwd();
   const [first] = given;
-  if (first === undefined) return checkResults([DEFAULT_RESULTS], root);
+  if (first === undefined) return checkResults(Object.values(RUN_RESULTS), root);
   return first.endsWith('.json') ? checkResults(given, root) : printTestsOf(given.join(' '), root);
 }
 

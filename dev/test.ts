@@ -2,15 +2,21 @@
  * The runner behind `make test`: `node build/dev/test.js [LAYER...]`. It builds, checks style, types and
  * generated files, runs the Jest projects, and prints the result of each layer. The last line is `N passed, N
  * failed`. The exit code is 1 if a test failed or a layer ran no test. Details are in
- * build/test-results.json, and Jest's own in build/jest-results.json.
+ * build/test-results.json, and Jest's own in build/jest-results*.json.
+ *
+ * Two runs of Jest share the cores. Tests on servers wait for most of their time. The computing layers take
+ * the cores that are idle meanwhile, at a lower priority: so they delay no test with a time limit.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
+import { RUN_RESULTS } from './jest-results';
 import { projectRoot as ROOT } from './servers/download';
 import {
   BENCH,
   CHECKS,
+  COMPUTING,
   CONTAINERS,
   LAYERS,
   printSummary,
@@ -20,12 +26,18 @@ import {
   summarize,
 } from './test-results';
 
-const JEST_RESULTS = join('build', 'jest-results.json');
-const BENCH_RESULTS = join('build', 'jest-results-bench.json');
+const ALL_RESULTS = Object.values(RUN_RESULTS);
 const TEST_RESULTS = join('build', 'test-results.json');
 const CHECK_DEADLINE_MS = 180_000;
-/** Test files that run at a time, on two cores. With three, tests that have time limits miss them. */
-const WORKERS = 2;
+/** Test files that run at a time, on two cores. A file on servers uses less than half a core. */
+const SERVER_WORKERS = 3;
+const COMPUTING_WORKERS = 1;
+/** Those of a run that has the machine to itself. */
+const ALONE_WORKERS = 2;
+/** Five steps lower: beside another process it gets a quarter of a core. */
+const LOWER = 5;
+/** The lowest that exists. */
+const LOWEST = 19;
 /** Beyond the budget of all layers together: a test that still runs then hangs. */
 const JEST_DEADLINE_MS = 3_600_000;
 /** The servers of a run are stopped within this time. */
@@ -52,7 +64,7 @@ const CHECK_PROGRAMS: readonly { readonly name: string; readonly args: readonly 
 class Interrupted extends Error {}
 
 const interrupt = new AbortController();
-let running: ChildProcess | undefined;
+const running = new Set<ChildProcess>();
 
 async function main(names: readonly string[]): Promise<number> {
   const known: readonly string[] = LAYERS.map(({ name }) => name);
@@ -69,26 +81,34 @@ async function main(names: readonly string[]): Promise<number> {
     for (const { name, args } of CHECK_PROGRAMS) results.push(await check(name, args));
     seconds.set(CHECKS, (performance.now() - began) / 1000);
   }
-  const projects = wanted.filter((name) => name !== CHECKS && name !== CONTAINERS);
-  const isAlone = (name: string) => name === BENCH;
-  for (const [file, together] of [
-    [JEST_RESULTS, projects.filter((name) => !isAlone(name))],
-    [BENCH_RESULTS, projects.filter(isAlone)],
-  ] as const) {
-    if (together.length === 0) continue;
-    const jest = await runJest(together, file);
+  const add = (jest: JestResults) => {
     results.push(...jest.results);
     for (const [layer, taken] of jest.seconds) seconds.set(layer, taken);
-  }
-  if (wanted.includes(CONTAINERS)) {
-    const began = performance.now();
-    results.push(await testContainers(names.includes(CONTAINERS)));
-    seconds.set(CONTAINERS, (performance.now() - began) / 1000);
-  }
+  };
+  const chosen = (names: readonly string[]) => wanted.filter((name) => names.includes(name));
+  const computing = chosen(COMPUTING);
+  const onServers = wanted.filter((name) => ![...COMPUTING, BENCH, CHECKS, CONTAINERS].includes(name));
+  const isShared = computing.length > 0 && onServers.length > 0;
+  await both(
+    (async () => {
+      const workers = isShared ? COMPUTING_WORKERS : ALONE_WORKERS;
+      add(await runJest(computing, RUN_RESULTS.computing, { workers, isBehind: isShared }));
+      if (!wanted.includes(CONTAINERS)) return;
+      const began = performance.now();
+      results.push(await testContainers(names.includes(CONTAINERS), isShared));
+      seconds.set(CONTAINERS, (performance.now() - began) / 1000);
+    })(),
+    (async () => {
+      add(
+        await runJest(onServers, RUN_RESULTS.servers, { workers: isShared ? SERVER_WORKERS : ALONE_WORKERS }),
+      );
+    })(),
+  );
+  add(await runJest(chosen([BENCH]), RUN_RESULTS.bench, { workers: ALONE_WORKERS }));
   // Only a whole run shows which rules and faults have a test.
   if (names.length === 0) {
-    results.push(await check('rules and their tests', [RULES_TESTS, JEST_RESULTS, BENCH_RESULTS]));
-    results.push(await check('faults and their tests', [FAULTS, '--check', JEST_RESULTS, BENCH_RESULTS]));
+    results.push(await check('rules and their tests', [RULES_TESTS, ...ALL_RESULTS]));
+    results.push(await check('faults and their tests', [FAULTS, '--check', ...ALL_RESULTS]));
   }
   const summary = summarize(wanted, results, seconds);
   mkdirSync(join(ROOT, 'build'), { recursive: true });
@@ -99,11 +119,11 @@ async function main(names: readonly string[]): Promise<number> {
 }
 
 /** Skipped on a developer's machine unless requested: it may install packages, and starts an engine. */
-async function testContainers(isRequested: boolean): Promise<Result> {
+async function testContainers(isRequested: boolean, isBehind: boolean): Promise<Result> {
   const test = { layer: CONTAINERS, test: 'the image, and the servers and the demo in containers' };
   if (!isRequested && !process.env.CI) return { ...test, status: 'skipped' };
   console.log('testing: containers');
-  const problem = await run([CONTAINER_TEST], CONTAINERS_DEADLINE_MS);
+  const problem = await run([CONTAINER_TEST], CONTAINERS_DEADLINE_MS, isBehind);
   if (problem === undefined) return { ...test, status: 'passed' };
   if (problem === `ended with exit code ${SKIPPED_EXIT_CODE}`) return { ...test, status: 'skipped' };
   return { ...test, status: 'failed', message: problem };
@@ -116,23 +136,23 @@ async function check(name: string, args: readonly string[]): Promise<Result> {
   return { layer: CHECKS, test: name, status: 'failed', message: problem };
 }
 
+type JestResults = ReturnType<typeof readJestResults>;
+
 /** @param file for its results */
 async function runJest(
   projects: readonly string[],
   file: string,
-): Promise<ReturnType<typeof readJestResults>> {
+  { workers, isBehind = false }: { readonly workers: number; readonly isBehind?: boolean },
+): Promise<JestResults> {
+  if (projects.length === 0) return { results: [], seconds: new Map() };
   rmSync(join(ROOT, file), { force: true });
   const problem = await run(
     [
-      JEST,
-      '--ci',
-      `--maxWorkers=${WORKERS}`,
-      '--json',
-      `--outputFile=${file}`,
-      '--selectProjects',
-      ...projects,
+      ...[JEST, '--ci', `--maxWorkers=${workers}`, '--json', `--outputFile=${file}`],
+      ...['--selectProjects', ...projects],
     ],
     JEST_DEADLINE_MS,
+    isBehind,
   );
   const broken = (message: string): Result => ({ layer: CHECKS, test: 'jest', status: 'failed', message });
   if (!existsSync(join(ROOT, file)))
@@ -151,16 +171,27 @@ async function runJest(
  * Runs a Node program to its end, in a process group of its own. A signal to the group then reaches every
  * process that it has started.
  *
+ * @param isBehind with a lower priority, beside another run
  * @returns the problem, or undefined
  */
-async function run(args: readonly string[], deadlineMs: number): Promise<string | undefined> {
+async function run(
+  args: readonly string[],
+  deadlineMs: number,
+  isBehind = false,
+): Promise<string | undefined> {
   interrupt.signal.throwIfAborted();
+  // In a terminal, both would draw at the same place. Into a pipe, Jest writes whole results.
+  const output = isBehind ? 'pipe' : 'inherit';
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
     detached: true,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', output, output],
   });
-  running = child;
+  // Its own processes inherit it.
+  if (isBehind && child.pid !== undefined) setPriority(child.pid, Math.min(LOWEST, getPriority() + LOWER));
+  child.stdout?.on('data', (text: Buffer) => process.stdout.write(text));
+  child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
+  running.add(child);
   let late = false;
   const deadline = setTimeout(() => {
     late = true;
@@ -173,9 +204,14 @@ async function run(args: readonly string[], deadlineMs: number): Promise<string 
     );
   });
   clearTimeout(deadline);
-  running = undefined;
+  running.delete(child);
   interrupt.signal.throwIfAborted();
   return late ? `did not end within ${deadlineMs / 1000} s` : problem;
+}
+
+/** Waits for the end of both, also where one of them fails. */
+async function both(...works: readonly Promise<void>[]): Promise<void> {
+  for (const ended of await Promise.allSettled(works)) if (ended.status === 'rejected') throw ended.reason;
 }
 
 /** Interrupts a program and all its processes. Kills them after a while. */
@@ -199,11 +235,11 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
     const again = interrupt.signal.aborted;
     interrupt.abort(new Interrupted());
-    if (running === undefined) return;
-    if (again) signalGroup(running, 'SIGKILL');
-    else {
-      console.error(`${signal}: stopping what runs; again to kill it`);
-      void end(running);
+    if (running.size === 0) return;
+    if (!again) console.error(`${signal}: stopping what runs; again to kill it`);
+    for (const child of running) {
+      if (again) signalGroup(child, 'SIGKILL');
+      else void end(child);
     }
   });
 }

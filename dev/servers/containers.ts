@@ -5,7 +5,7 @@ import { until, within } from './deadline';
 import { type Engine, STACK_LABEL } from './engine';
 import { BROKER_HEAP, BROKER_SETTINGS, connectToKafka } from './kafka';
 import { LOOPBACK, withFreePorts } from './ports';
-import { connectToPostgres, POSTGRES_DATABASE, POSTGRES_SETTINGS, POSTGRES_USER } from './postgres';
+import { connectToPostgres, POSTGRES_DATABASE, POSTGRES_USER, postgresSettings } from './postgres';
 import { connectToRegistry, REGISTRY_PATH, REGISTRY_READY_LINE, REGISTRY_VERSION } from './registry';
 import type { Supervisor } from './supervisor';
 import { type Environment, type Log, messageOf, type Server, type ServerName, type Started } from './types';
@@ -67,7 +67,7 @@ function kafkaRecipe(version: string, environment: Environment): Recipe {
   };
 }
 
-function postgresRecipe(version: string, environment: Environment): Recipe {
+function postgresRecipe(version: string, environment: Environment, withoutFsync: boolean): Recipe {
   const password = randomBytes(12).toString('hex');
   const serverUrl = (address: string): string => `postgres://${POSTGRES_USER}:${password}@${address}`;
   return {
@@ -81,7 +81,10 @@ function postgresRecipe(version: string, environment: Environment): Recipe {
     }),
     command: [
       'postgres',
-      ...Object.entries(POSTGRES_SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+      ...Object.entries(postgresSettings(withoutFsync)).flatMap(([name, value]) => [
+        '-c',
+        `${name}=${value}`,
+      ]),
     ],
     // The image first starts a private server for its set-up. That one is ready too, but does not listen.
     readyLog: /listening on IP.*database system is ready to accept connections/s,
@@ -107,12 +110,13 @@ export function makeRecipe(
   name: ServerName,
   versions: { kafka: string; postgres: string },
   environment: Environment,
+  withoutFsync = false,
 ): Recipe {
   switch (name) {
     case 'kafka':
       return kafkaRecipe(versions.kafka, environment);
     case 'postgres':
-      return postgresRecipe(versions.postgres, environment);
+      return postgresRecipe(versions.postgres, environment, withoutFsync);
     case 'registry':
       return registryRecipe(environment);
   }

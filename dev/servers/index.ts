@@ -128,14 +128,15 @@ function startOne(name: ServerName, plan: Plan, supervisor: Supervisor): Promise
   const { engine, environment, log, options, versions } = plan;
   if (engine !== undefined) {
     if (options.kafkaExtras ?? options.postgresExtras) throw new Error('extras are for STACK=processes');
-    return startContainer({ engine, supervisor, log }, makeRecipe(name, versions, environment));
+    const recipe = makeRecipe(name, versions, environment, options.withoutFsync);
+    return startContainer({ engine, supervisor, log }, recipe);
   }
   const context: Context = { supervisor, environment, log };
   switch (name) {
     case 'kafka':
       return startKafka(context, versions.kafka, options);
     case 'postgres':
-      return startPostgres(context, versions.postgres, options.postgresExtras);
+      return startPostgres(context, versions.postgres, options);
     case 'registry':
       return startRegistry(context);
   }

@@ -16,7 +16,7 @@ import type { Context } from './download';
 import { LocalServer } from './local-server';
 import { LOOPBACK, withFreePorts } from './ports';
 import { providePostgres } from './postgres-programs';
-import type { PostgresExtras, Started } from './types';
+import type { Started, StartOptions } from './types';
 
 /** The names of the user and of the first database, wherever the server runs. */
 export const POSTGRES_USER = 'postgres';
@@ -31,7 +31,7 @@ const CONNECT_DEADLINE_MS = 10_000;
 const CRASH = /^.*(?:PANIC: |\(PID \d+\) was terminated by).*\n?(?:.*DETAIL: .*)?/gm;
 
 /** Settings of a production server that matter for the tests: durability above all. */
-export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
+const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   fsync: 'on',
   synchronous_commit: 'on',
   max_connections: '400',
@@ -39,6 +39,12 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: 'UTC',
   shared_preload_libraries: 'pg_stat_statements',
 };
+
+/** The same for data that no crash of the machine has to leave. */
+const WITHOUT_FSYNC = { ...POSTGRES_SETTINGS, fsync: 'off', full_page_writes: 'off' };
+
+export const postgresSettings = (withoutFsync = false): Readonly<Record<string, string>> =>
+  withoutFsync ? WITHOUT_FSYNC : POSTGRES_SETTINGS;
 
 /** Postgres refuses to run as root: then it runs as nobody. */
 function unprivilegedUser(): { uid: number; gid: number } | undefined {
@@ -83,7 +89,10 @@ export async function connectToPostgres(serverUrl: string): Promise<void> {
 export async function startPostgres(
   context: Context,
   version: string,
-  extras: PostgresExtras = { settings: {}, files: {} },
+  {
+    postgresExtras: extras = { settings: {}, files: {} },
+    withoutFsync = false,
+  }: Pick<StartOptions, 'postgresExtras' | 'withoutFsync'> = {},
 ): Promise<Started> {
   const { supervisor, environment, log } = context;
   const user = unprivilegedUser();
@@ -125,7 +134,7 @@ export async function startPostgres(
   );
   rmSync(passwordFile);
   const settings = {
-    ...POSTGRES_SETTINGS,
+    ...postgresSettings(withoutFsync),
     listen_addresses: LOOPBACK,
     unix_socket_directories: '',
     ...extras.settings,

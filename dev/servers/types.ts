@@ -79,6 +79,8 @@ export interface StartOptions {
   environment?: Environment;
   /** The servers live for minutes: fast work matters more than a fast start. */
   longLived?: boolean;
+  /** Only a crash of the machine could show the difference. */
+  withoutFsync?: boolean;
   /** False: on SIGINT or SIGTERM the servers are stopped, and the program itself ends the process. */
   exitAfterSignal?: boolean;
 }

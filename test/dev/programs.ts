@@ -23,7 +23,7 @@ export interface Build {
 }
 
 const START_DEADLINE_MS = 90_000;
-const END_DEADLINE_MS = 40_000;
+const END_DEADLINE_MS = 120_000;
 export const PROCESSES = { STACK: 'processes' };
 
 let directory: string;

@@ -10,12 +10,16 @@ import { migratedDatabase } from '../support/ledger';
 import { testWhere } from '../support/needed';
 import { dropDatabase, ownServers, withAdmin } from '../support/servers';
 import { RunningCommand, startWorker } from '../support/worker';
+import { sideBySide } from './side-by-side';
 import { inOwnWorld } from './world';
 
 const SECOND = 1_000;
 const DEADLINE_MS = 300 * SECOND;
 /** Well before START_WITHIN_MS: the worker retries nothing. */
 const AT_ONCE_MS = 20 * SECOND;
+
+/** Each test has its own Kafka. Three starts at a time: more would keep the cores from the workers. */
+const together = sideBySide(DEADLINE_MS, 3);
 
 const extras = (settings: KafkaExtras['settings']): KafkaExtras => ({
   listeners: {},
@@ -70,7 +74,7 @@ testWhere(policyNeeds)(
   DEADLINE_MS,
 );
 
-it(
+together(
   'a topic with more replicas than brokers is requested until the start ends, since brokers may still join',
   () =>
     inOwnWorld(
@@ -95,30 +99,26 @@ it(
         await next.waitForLog('there are no topics to read yet');
       },
     ),
-  DEADLINE_MS,
 );
 
-it(
-  'a command that reads offsets reports a cluster with too few brokers for its offsets topic',
-  () =>
-    inOwnWorld(
-      { need: ['kafka'], kafkaExtras: extras({ 'offsets.topic.replication.factor': '3' }) },
-      { topics: { main: 1 } },
-      async (world) => {
-        const command = new RunningCommand(['verify'], world.settings);
-        const { code } = await command.ending(DEADLINE_MS);
-        expect([code, command.output()]).toEqual([
-          1,
-          expect.stringMatching(
-            /^Kafka answered: .*coordinator is not available.*\. Start the missing brokers\. .*__consumer_offsets, .*offsets\.topic\.replication\.factor\.$/m,
-          ),
-        ]);
-      },
-    ),
-  DEADLINE_MS,
+together('a command that reads offsets reports a cluster with too few brokers for its offsets topic', () =>
+  inOwnWorld(
+    { need: ['kafka'], kafkaExtras: extras({ 'offsets.topic.replication.factor': '3' }) },
+    { topics: { main: 1 } },
+    async (world) => {
+      const command = new RunningCommand(['verify'], world.settings);
+      const { code } = await command.ending(DEADLINE_MS);
+      expect([code, command.output()]).toEqual([
+        1,
+        expect.stringMatching(
+          /^Kafka answered: .*coordinator is not available.*\. Start the missing brokers\. .*__consumer_offsets, .*offsets\.topic\.replication\.factor\.$/m,
+        ),
+      ]);
+    },
+  ),
 );
 
-it(
+together(
   'a session timeout that the brokers refuse ends the worker at once, and correcting the named setting helps',
   () =>
     inOwnWorld(
@@ -136,10 +136,9 @@ it(
         await world.untilDecided(1);
       },
     ),
-  DEADLINE_MS,
 );
 
-it(
+together(
   'the error for an advertised address that does not resolve names the listener of the brokers, not KAFKA_BROKERS',
   async () => {
     const servers = await ownServers({
@@ -171,5 +170,4 @@ it(
       await dropDatabase(database);
     }
   },
-  DEADLINE_MS,
 );

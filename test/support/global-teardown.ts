@@ -1,4 +1,4 @@
-/** `globalTeardown` that belongs to global-setup.ts and global-setup-postgres.ts. */
+/** `globalTeardown` that belongs to each global-setup*.ts. */
 import { stopForRun } from './run-servers';
 
 export default async function globalTeardown(): Promise<void> {
