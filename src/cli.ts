@@ -223,6 +223,9 @@ export const COMMANDS: readonly Command[] = [
         required: true,
         help: 'the sending connection; WEBHOOK_SECRETS has its secret',
       },
+      'dry-run': {
+        help: 'rehearse: print the verdicts that the events would get, and store nothing; 500 events see one another',
+      },
       json: { help: 'print one object per event: its line, and the answer of the webhook' },
     },
     settings: SEND_SETTINGS,
@@ -234,7 +237,8 @@ export const COMMANDS: readonly Command[] = [
     run: async ({ file, options }) => {
       const { send } = await import('./commands/send.js');
       const [url = '', connection = ''] = [options.get('url'), options.get('connection')];
-      return send({ file, url, connection, json: options.has('json') }, interruption());
+      const isRehearsal = options.has('dry-run');
+      return send({ file, url, connection, json: options.has('json'), isRehearsal }, interruption());
     },
   },
   ...RECONCILE,

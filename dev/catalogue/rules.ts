@@ -144,6 +144,8 @@ export const CHAPTERS: readonly Chapter[] = [
     W6 | invalid requests | domain
     W7 | a replayed request is answered again, and writes nothing | elsewhere
     W8 | no sender takes the share of another | elsewhere
+    W9 | a rehearsal stores nothing | elsewhere
+    W10 | a rehearsal delays no decision | elsewhere
     O1 | error body of operator calls | elsewhere
     O2 | which statuses are retried | elsewhere
     O3 | meaning of a wallet's reply | elsewhere

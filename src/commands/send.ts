@@ -27,6 +27,8 @@ export interface SendCommandOptions {
   readonly connection: string;
   /** Print a JSON object for each event instead of text for people. */
   readonly json: boolean;
+  /** Ask for the verdicts, and have nothing stored. */
+  readonly isRehearsal: boolean;
 }
 
 /** The JSON values around the events of a batch: an object and its array. */
@@ -35,10 +37,11 @@ const PROGRESS_MS = 5_000;
 
 /** @returns the exit code: 1 where an event is rejected or was not sent */
 export async function send(
-  { file, url, connection, json }: SendCommandOptions,
+  { file, url, connection, json, isRehearsal }: SendCommandOptions,
   stop: AbortSignal,
 ): Promise<number> {
-  const target = targetOf(url, connection, readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS);
+  const secrets = readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS;
+  const target = { ...targetOf(url, connection, secrets), isRehearsal };
   const tally = makeTally();
   const began = performance.now();
   let nextLine = 1;
@@ -62,6 +65,8 @@ export async function send(
   let isDocument = false;
   let failure: unknown;
   try {
+    // A webhook that does not know rehearsals would decide the events, and use their ids up.
+    if (isRehearsal && (await sendUntilAnswered(target, [], report, stop)) === null) return FAILED;
     let batch: SendableLine[] = [];
     let bytes = 0;
     let values = VALUES_AROUND;
@@ -99,7 +104,8 @@ export async function send(
     clearInterval(progress);
   }
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  const summary = `${file}: sent in ${seconds} s; ${tally.summary()}${unsent > 0 ? `; ${unsent} not sent` : ''}\n`;
+  const done = isRehearsal ? 'rehearsed, nothing stored,' : 'sent';
+  const summary = `${file}: ${done} in ${seconds} s; ${tally.summary()}${unsent > 0 ? `; ${unsent} not sent` : ''}\n`;
   if (json) process.stderr.write(summary);
   else await print(summary);
   // A line of a document may hold many events, and a document from another line on is not valid JSON.
@@ -140,7 +146,8 @@ async function sendUntilAnswered(
   stop: AbortSignal,
 ): Promise<readonly ReceivedVerdict[] | null> {
   const id = `msg_${randomUUID()}`;
-  const lines = `lines ${batch[0]?.number}-${batch.at(-1)?.number}`;
+  const lines =
+    batch.length === 0 ? 'an empty rehearsal' : `lines ${batch[0]?.number}-${batch.at(-1)?.number}`;
   for (let failures = 1; ; failures++) {
     const sent = await sendBatch(
       target,
@@ -151,7 +158,7 @@ async function sendUntilAnswered(
     if (sent.type === 'decided') return sent.verdicts;
     if (stop.aborted) return null;
     if (sent.type === 'refused') {
-      report(`: ${lines} were not accepted: ${sent.because}`);
+      report(`: ${lines} ${batch.length === 0 ? 'was' : 'were'} not accepted: ${sent.because}`);
       return null;
     }
     // The answer sets the shortest wait. The backoff makes it longer while the webhook stays unreachable.

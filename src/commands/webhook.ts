@@ -6,9 +6,11 @@ import { portIsTaken, Unable } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
 import { makeIntake } from '../intake/intake';
+import { makeRehearse } from '../intake/rehearsal';
 import { makeKafka } from '../kafka/client/client';
 import { makeLedger } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
+import { makeRehearseBatch } from '../ledger/rehearse';
 import { NEVER, systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
@@ -21,6 +23,9 @@ import { makeLiveSecrets } from './live-secrets';
 import { makeStart, monthsPart, needStore, observeSteps, serve, tracingPart } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
+
+/** Connections to Postgres for rehearsals. They are opened once the first rehearsal comes. */
+const REHEARSALS_AT_ONCE = 2;
 
 /** @returns the exit code */
 export async function webhook(): Promise<number> {
@@ -64,6 +69,16 @@ export async function webhook(): Promise<number> {
         });
       }
       await start(monthsPart(pool, logger));
+      // Rehearsals wait for one another here, and never for a connection that decides, or the other way round.
+      const rehearsalPool = await start({
+        name: 'postgres of rehearsals',
+        start: () =>
+          makePool(
+            { ...DATABASE, maxConnections: REHEARSALS_AT_ONCE, applicationName: 'promo-intake-rehearsal' },
+            logger,
+          ),
+        stop: (pool) => pool.end(),
+      });
       const { port, slots, maxEvents, maxBytes, trustedProxies, connections, connectionsPerAddress } =
         WEBHOOK;
       const intake = makeIntake({
@@ -76,6 +91,10 @@ export async function webhook(): Promise<number> {
       const deps: ServerDeps = {
         ...{ intake, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, ...publishing },
         limits: { connections, perAddress: connectionsPerAddress },
+        rehearse: makeRehearse({
+          rehearseBatch: makeRehearseBatch(rehearsalPool),
+          references: makeReferences(rehearsalPool),
+        }),
         secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
         clock: systemClock,
         now: Date.now,

@@ -311,7 +311,7 @@ function numberOf(round: Round | undefined): number {
 }
 
 /** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
-async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
+export async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
   const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
   await Promise.all(

@@ -3,7 +3,14 @@
  * remedy, details.
  */
 import type { Fault } from '../domain/event/event';
-import { duplicateRemedy, REASONS, type Reason, reasonInfo, usesIdUp } from '../domain/verdict/reasons';
+import {
+  duplicateRemedy,
+  REASONS,
+  type Reason,
+  reasonInfo,
+  usesIdUp,
+  withoutNewId,
+} from '../domain/verdict/reasons';
 import { ANOMALIES, type Anomaly } from '../domain/verdict/round';
 import type { Answer } from '../intake/delivery';
 
@@ -27,7 +34,7 @@ export const OUTCOME_PROPERTIES = {
   },
   needs_new_event_id: {
     description:
-      'Whether a corrected event needs a new event_id. True: a verdict has used this id up. False: the record holds no usable id. Absent where there is nothing to correct: for accepted, and for its duplicates with the same content.',
+      'Whether a corrected event needs a new event_id. True: a verdict has used this id up. False: the record holds no usable id, or the request was a rehearsal. Absent where there is nothing to correct: for accepted, and for its duplicates with the same content.',
     type: 'boolean',
   },
   details: {
@@ -72,8 +79,11 @@ export function fields(object: Record<string, unknown>): string {
 /** The outcome of most events. */
 export const ACCEPTED_FIELDS = fields({ verdict: 'accepted', reason: null, remedy: null });
 
-/** The outcome of an answer, as fields of a JSON object; null for a dead letter. */
-export function outcomeFields(answer: DecisionWithFaults): string | null {
+/**
+ * The outcome of an answer, as fields of a JSON object; null for a dead letter.
+ * @param isRehearsal no verdict uses an id up. A duplicate is one all the same: an earlier request was real
+ */
+export function outcomeFields(answer: DecisionWithFaults, isRehearsal = false): string | null {
   const { decision } = answer;
   switch (decision.type) {
     case 'unstored':
@@ -95,7 +105,7 @@ export function outcomeFields(answer: DecisionWithFaults): string | null {
       if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED_FIELDS;
       return fields({
         verdict: decision.outcome.verdict,
-        ...explain(decision.outcome.reason, answer),
+        ...explain(decision.outcome.reason, answer, isRehearsal),
         ...anomaliesIn(decision),
       });
   }
@@ -105,13 +115,17 @@ function anomaliesIn({ anomalies }: { readonly anomalies?: readonly Anomaly[] })
   return anomalies === undefined ? {} : { anomalies };
 }
 
-function explain(reason: Reason | null, { faults }: DecisionWithFaults): Record<string, unknown> {
+function explain(
+  reason: Reason | null,
+  { faults }: DecisionWithFaults,
+  isRehearsal = false,
+): Record<string, unknown> {
   if (reason === null) return { reason: null, remedy: null };
   const { charge, remedy } = reasonInfo(reason);
   return {
     reason,
-    remedy: charge === 'nobody' ? null : remedy,
-    needs_new_event_id: usesIdUp(reason),
+    remedy: charge === 'nobody' ? null : isRehearsal ? withoutNewId(remedy) : remedy,
+    needs_new_event_id: usesIdUp(reason) && !isRehearsal,
     ...detailsFor(reason, faults),
   };
 }

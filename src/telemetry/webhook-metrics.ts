@@ -69,6 +69,23 @@ export function makeWebhookMetrics(describe: Describe) {
         labels: ['connection'],
       }),
     ),
+    webhookRehearsals: new Counter(
+      describe('webhook_rehearsals_total', {
+        of: 'webhook',
+        help: 'Requests with dry_run=true that were answered with verdicts. They stored nothing, and count in no metric of verdicts or batches.',
+        action: 'None. A sender that only rehearses has not gone live yet.',
+        labels: ['connection'],
+      }),
+    ),
+    webhookRehearsedEvents: new Counter(
+      describe('webhook_rehearsed_events_total', {
+        of: 'webhook',
+        help: 'Events of requests with dry_run=true that were answered with verdicts.',
+        action:
+          'Rehearsals share two connections to Postgres, and wait for one another. Many: ask the sender to rehearse a sample.',
+        labels: ['connection'],
+      }),
+    ),
     webhookInProgress: new Gauge(
       describe('webhook_requests_in_progress', {
         of: 'webhook',

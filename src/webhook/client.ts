@@ -20,6 +20,8 @@ export interface WebhookTarget {
   readonly url: URL;
   readonly connectionId: string;
   readonly secret: Buffer;
+  /** Nothing is stored. */
+  readonly isRehearsal?: boolean;
 }
 
 /** The webhook's verdict on one event. */
@@ -57,7 +59,7 @@ export function requestAddress(url: URL, connectionId: string): URL {
 
 /** Sends a batch. @param id the same for each attempt @param events JSON texts */
 export async function sendBatch(
-  { url, connectionId, secret }: WebhookTarget,
+  { url, connectionId, secret, isRehearsal = false }: WebhookTarget,
   id: string,
   events: readonly Buffer[],
   stop: AbortSignal,
@@ -69,6 +71,7 @@ export async function sendBatch(
   ]);
   const timestamp = String(Math.floor(Date.now() / 1000));
   const to = requestAddress(url, connectionId);
+  if (isRehearsal) to.searchParams.set('dry_run', 'true');
   let status: number;
   let answer: string;
   let waitMs: number;
@@ -105,6 +108,8 @@ export async function sendBatch(
   }
   const json = parseJson(answer);
   if (status === 200) {
+    if (isRehearsal && (!isObject(json) || json.dry_run !== true))
+      return { type: 'refused', because: NO_REHEARSAL };
     const verdicts = verdictsIn(json);
     if (verdicts?.length === events.length) return { type: 'decided', verdicts };
     return {
@@ -138,6 +143,8 @@ export function retryAfterMs(headers: Headers): number {
   return ms > 0 ? Math.min(Math.ceil(ms / 1000) * 1000, MAX_RETRY_AFTER_MS) : 0;
 }
 
+const NO_REHEARSAL =
+  'its answer was no rehearsal: it is of an older version, or a proxy has removed ?dry_run=true. Have this corrected first';
 const NO_WEBHOOK =
   'There is no webhook of promo-intake at this address: correct --url, without /v1/events/ID';
 

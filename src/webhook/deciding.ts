@@ -7,6 +7,7 @@ import type { JsonText } from '../domain/event/payload';
 import { observeAnswers, observeTransaction } from '../intake/batch-metrics';
 import type { Envelope, WebhookRequest } from '../intake/delivery';
 import type { Intake } from '../intake/intake';
+import type { Rehearse } from '../intake/rehearsal';
 import { isOfNoConnection, isOfSuspendedOperator, undecidedCause } from '../intake/undecided';
 import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
@@ -22,6 +23,7 @@ const MAX_LOGGED_REQUESTS = 20;
 
 export interface DecidingDeps {
   readonly intake: Pick<Intake, 'decideRequest'>;
+  readonly rehearse: Rehearse;
   readonly publishVerdicts: PublishVerdicts<WebhookRequest> | null;
   /** Whether each operator has a topic of its own. */
   readonly isPerOperator?: boolean;
@@ -94,6 +96,26 @@ export function makeDeciding(
       return { answer: verdictsAnswer(connectionId, answers.slice(begin, end)), published };
     });
     return { answers: decided, isWhole: undecided === null };
+  };
+}
+
+/**
+ * Rehearses one request by itself: other requests of its connection would otherwise be seen as decided. Its
+ * verdicts are neither published nor counted among those that were decided (W9).
+ */
+export function makeRehearsing({ rehearse, metrics }: DecidingDeps, reports: Reports) {
+  return async (connectionId: string, { requestId, address, events }: ReadRequest): Promise<HttpAnswer> => {
+    const origin = { connectionId, requestIds: [requestId] };
+    const { answers, undecided } = await rehearse(origin, events.map(envelopeOf));
+    if (undecided === null) {
+      metrics.webhookRehearsals.inc({ connection: connectionId });
+      metrics.webhookRehearsedEvents.inc({ connection: connectionId }, answers.length);
+      return verdictsAnswer(connectionId, answers, true);
+    }
+    const refusal = refusalFor(undecided);
+    if (refusal !== null) return refusal;
+    reports.undecided({ requestId, address, connectionId }, undecidedCause(undecided), messageOf(undecided));
+    return REFUSALS.undecided;
   };
 }
 

@@ -19,12 +19,14 @@ import {
   type DecidedRequest,
   type DecidingDeps,
   makeDeciding,
+  makeRehearsing,
   publishingOf,
   type ReadRequest,
 } from './deciding';
 import { type Place, Places } from './places';
 import type { Reports } from './refusals';
 import { makeReplays } from './replays';
+import { type RequestTarget, targetIn } from './request-path';
 import { type HttpAnswer, isRefusal, REFUSALS, type Refusal, withDetail } from './responses';
 import { expiryOf, isTimely, readSignedHeaders, type SignedHeaders, validSignature } from './signature';
 import { describeSignature, describeSkew, describeType, missingHeaders } from './signature-mistakes';
@@ -38,6 +40,13 @@ const SLOT_WITHIN_MS = LIMITS.webhook_slot_wait.value;
 const READING = { places: 32, share: 16, waiting: 500, waitingShare: 250 };
 /** Signed requests that are held at once, each until it is answered. A sender is a connection id. */
 const DECIDING = { places: 48, share: 36, waiting: 500, waitingShare: 250 };
+/**
+ * Rehearsals have places of their own, so that they take none from requests that decide (W10). Each holds a
+ * connection to Postgres.
+ */
+const REHEARSING = { places: 2, share: 1, waiting: 32, waitingShare: 8 };
+/** A rehearsal that waits for its place holds one of these. */
+const READING_REHEARSALS = { places: 8, share: 4, waiting: 32, waitingShare: 8 };
 /** Every request is answered within this time, decided or not. A retry returns a decision that came later. */
 const ANSWER_WITHIN_MS = 20_000;
 /**
@@ -50,7 +59,6 @@ const LARGE_BYTES = 65_536;
 /** Without this limit a head of 16 KiB could hold thousands of headers. */
 const MAX_HEADERS = 200;
 
-const PATH = /^\/v1\/events\/([^/?]+)(\?.*)?$/;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 
 export interface WebhookDeps extends DecidingDeps {
@@ -99,6 +107,7 @@ export interface Incoming {
 /** The sender that the head of a request claims, before the signature is checked. */
 interface Claimed {
   readonly connectionId: string;
+  readonly isRehearsal: boolean;
   readonly signed: SignedHeaders;
   readonly secrets: readonly Buffer[];
 }
@@ -127,6 +136,9 @@ export function makeHandler(deps: WebhookDeps): Handler {
   const limits = { maxEvents, maxValues: maxValuesOf(maxEvents) };
   const reading = new Places({ clock, ...READING });
   const deciding = new Places({ clock, ...DECIDING });
+  const rehearsing = new Places({ clock, ...REHEARSING });
+  const readingRehearsals = new Places({ clock, ...READING_REHEARSALS });
+  const rehearseRequest = makeRehearsing(deps, reports);
   const publishing = publishingOf(deps);
   const replays = makeReplays<HttpAnswer>({
     now,
@@ -144,22 +156,24 @@ export function makeHandler(deps: WebhookDeps): Handler {
   /** Checks the head. @returns a refusal, or the sender that the head claims */
   function readHead(
     { headers, rawHeaders, method, httpVersion }: IncomingMessage,
-    connectionId: string | null,
+    target: RequestTarget | null,
     secrets: readonly Buffer[],
   ): Refusal | Claimed {
     if (rawHeaders.length > 2 * MAX_HEADERS) return REFUSALS.tooManyHeaders(MAX_HEADERS);
     if (headers.host === undefined && httpVersion === '1.1') return REFUSALS.noHost;
     if (headers.expect !== undefined && !/^100-continue$/i.test(headers.expect))
       return REFUSALS.noExpectation;
-    if (connectionId === null) return REFUSALS.noSuchPath;
+    if (target === null) return REFUSALS.noSuchPath;
     if (method !== 'POST') return REFUSALS.noSuchMethod;
+    if (target.mode === 'unclear') return REFUSALS.wrongDryRun;
     if (!isPlainJson(headers)) return withDetail(REFUSALS.noJson, describeType(headers));
     const signed = readSignedHeaders(headers);
     if (signed === null) return withDetail(REFUSALS.unsigned, missingHeaders(headers));
     if (!isTimely(signed, now())) return withDetail(REFUSALS.stale, describeSkew(signed, now()));
     if (secrets.length === 0) return REFUSALS.unauthorized;
     if (Number(headers['content-length'] ?? 0) > maxBytes) return REFUSALS.tooLarge(maxBytes);
-    return { connectionId, signed, secrets };
+    const { connectionId, mode } = target;
+    return { connectionId, isRehearsal: mode === 'rehearse', signed, secrets };
   }
 
   /**
@@ -168,7 +182,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
    */
   async function answerClaimed(
     incoming: Incoming,
-    { connectionId, signed, secrets }: Claimed,
+    { connectionId, isRehearsal, signed, secrets }: Claimed,
     origin: { isSigned: boolean },
   ): Promise<HttpAnswer> {
     const { request, network } = incoming;
@@ -179,7 +193,8 @@ export function makeHandler(deps: WebhookDeps): Handler {
     const from = incoming.hasSigned(connectionId) ? '' : network;
     const sender = `${connectionId} ${from}`;
     let evictReading = (): void => undefined;
-    const place = await reading.take(sender, left(), () => evictReading());
+    const readers = isRehearsal ? readingRehearsals : reading;
+    const place = await readers.take(sender, left(), () => evictReading());
     if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
     let isRefusedLate = false;
     try {
@@ -199,10 +214,12 @@ export function makeHandler(deps: WebhookDeps): Handler {
       origin.isSigned = true;
       incoming.onSigned(connectionId);
       let evictDeciding = (): void => undefined;
-      const held = await deciding.take(connectionId, left(), () => evictDeciding());
+      const places = isRehearsal ? rehearsing : deciding;
+      const held = await places.take(connectionId, left(), () => evictDeciding());
       if (typeof held === 'string') return held === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
       place.release();
       return await observe(request.headers.traceparent, incoming.began, () => {
+        if (isRehearsal) return answerRehearsal(incoming, connectionId, read.bytes, held);
         const decideFresh = () => answerSigned(incoming, connectionId, read.bytes, left());
         const replay = replays.answer(connectionId, signature, expiryOf(signed), decideFresh);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
@@ -219,6 +236,35 @@ export function makeHandler(deps: WebhookDeps): Handler {
     }
   }
 
+  /**
+   * The place is held until the store has answered, however late the sender's answer is. The answer is never
+   * that of an earlier request: the signature does not cover the query, so a real request may have it, too.
+   */
+  function answerRehearsal(
+    { requestId, address }: Incoming,
+    connectionId: string,
+    body: Buffer,
+    held: Place,
+  ): Promise<HttpAnswer> {
+    const read = readEvents(body);
+    const answer =
+      'status' in read
+        ? Promise.resolve<HttpAnswer>(read)
+        : rehearseRequest(connectionId, { requestId, address, ...read });
+    void Promise.allSettled([answer]).then(() => held.release());
+    return answerInTime(answer);
+  }
+
+  /** The events of a body, or the refusal of a body that has none or too many. */
+  function readEvents(body: Buffer): Refusal | Pick<ReadRequest, 'events' | 'bytes' | 'values'> {
+    const read = readBody(body, limits);
+    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
+    if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
+    if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
+    const { events, bytes, values } = read;
+    return { events, bytes, values };
+  }
+
   /** The answer, or the refusal `late` if deciding takes too long. */
   async function answerInTime(decided: Promise<HttpAnswer>): Promise<HttpAnswer> {
     // The timer must not keep the process alive: once the server is closed there is nobody to answer.
@@ -233,20 +279,17 @@ export function makeHandler(deps: WebhookDeps): Handler {
     withinMs: number,
   ): Promise<HttpAnswer> {
     const sent = { requestId, address, connectionId };
-    const read = readBody(body, limits);
-    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
-    if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
-    if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
+    const read = readEvents(body);
+    if ('status' in read) return read;
     if (publishing?.isBlocked(connectionId)) {
       reports.undecided(sent, 'kafka', 'verdicts cannot be published now');
       return REFUSALS.undecided;
     }
-    const { events, bytes, values } = read;
     metrics.webhookInProgress.inc();
     try {
       const { answer, published } = await batcher.decide(
         connectionId,
-        { requestId, address, events, bytes, values },
+        { requestId, address, ...read },
         withinMs,
       );
       return (await isPublished(published, sent)) ? answer : REFUSALS.undecided;
@@ -270,27 +313,29 @@ export function makeHandler(deps: WebhookDeps): Handler {
 
   async function answer(incoming: Incoming): Promise<HttpAnswer> {
     const { request, requestId, address } = incoming;
-    const named = connectionOf(request.url ?? '');
+    const target = targetIn(request.url ?? '');
+    const named = target?.connectionId ?? null;
     const secrets = named === null ? [] : secretsOf(named);
     const origin = {
       ...{ requestId, address, isSigned: false },
       // A path may hold any text, so only ids of known connections are logged.
       connectionId: secrets.length > 0 ? named : null,
     };
-    const head = readHead(request, named, secrets);
+    const head = readHead(request, target, secrets);
     const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
     // An undecided request was already reported, with its cause.
     if (isRefusal(given) && given !== REFUSALS.undecided) reports.refused(origin, given);
     return given;
   }
 
+  const limited = [reading, deciding, readingRehearsals, rehearsing, batcher];
   return {
     answer,
     load: () => ({
-      reading: reading.load.taken,
-      deciding: deciding.load.taken,
+      reading: reading.load.taken + readingRehearsals.load.taken,
+      deciding: deciding.load.taken + rehearsing.load.taken,
       slots: batcher.load.taken,
-      waiting: reading.load.waiting + deciding.load.waiting + batcher.load.waiting,
+      waiting: limited.reduce((sum, { load }) => sum + load.waiting, 0),
       replays: replays.inFlight(),
     }),
   };
@@ -303,17 +348,6 @@ function releaseLater(clock: Clock, place: Place): () => void {
     clock.cancel(timer);
     place.release();
   };
-}
-
-/** The connection id in the path, or null if there is none. */
-function connectionOf(url: string): string | null {
-  const written = PATH.exec(url)?.[1];
-  if (written === undefined) return null;
-  try {
-    return decodeURIComponent(written);
-  } catch {
-    return null; // a % that encodes no character
-  }
 }
 
 function isPlainJson(headers: IncomingHttpHeaders): boolean {

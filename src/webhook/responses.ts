@@ -15,6 +15,8 @@ export interface HttpAnswer {
   /** JSON. */
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Metrics of requests leave the answer out. */
+  readonly isRehearsal?: boolean;
 }
 
 const ANSWER_SPEC = 'promo.answer.v1';
@@ -25,12 +27,17 @@ export const ANSWER_SCHEMA = {
   $id: 'urn:promo-intake:promo.answer.v1',
   title: "The webhook's answer to a request whose events are decided",
   description:
-    'The verdict on each event of the request, in the order of the events. Each verdict is committed before the answer is sent.',
+    'The verdict on each event of the request, in the order of the events. Each verdict is committed before the answer is sent, unless the request is a rehearsal.',
   type: 'object',
   required: ['spec', 'connection_id', 'verdicts'],
   properties: {
     spec: { const: ANSWER_SPEC },
     connection_id: { description: 'Connection of the request.', type: 'string' },
+    dry_run: {
+      description:
+        'True for a rehearsal: the verdicts are those that the events would get now. Nothing is stored, and no event_id is used up. Absent where the events are decided.',
+      const: true,
+    },
     verdicts: {
       type: 'array',
       items: {
@@ -49,12 +56,19 @@ export const ANSWER_SCHEMA = {
 } as const;
 
 /** @param answers one for each event of the request, in the order of the events */
-export function verdictsAnswer(connectionId: string, answers: readonly Answer[]): HttpAnswer {
-  const about = fields({ spec: ANSWER_SPEC, connection_id: connectionId });
+export function verdictsAnswer(
+  connectionId: string,
+  answers: readonly Answer[],
+  isRehearsal = false,
+): HttpAnswer {
+  const about = fields({
+    ...{ spec: ANSWER_SPEC, connection_id: connectionId },
+    ...(isRehearsal && { dry_run: true }),
+  });
   const verdicts = answers.map(
-    (answer) => `{${fields({ event_id: answer.eventId })},${outcomeFields(answer)}}`,
+    (answer) => `{${fields({ event_id: answer.eventId })},${outcomeFields(answer, isRehearsal)}}`,
   );
-  return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}` };
+  return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}`, isRehearsal };
 }
 
 /** Tokens of messages that only the webhook has. The contract shows their status, 503, and no token. */
@@ -109,6 +123,10 @@ export function isRefusal(answer: HttpAnswer): answer is Refusal {
 /** The token of each is for programs. The text is for people and may change. */
 export const REFUSALS = {
   noSuchPath: refusal('invalid request', 'send events to POST /v1/events/{connection_id}', 404),
+  wrongDryRun: refusal(
+    'invalid request',
+    'the query parameter for a rehearsal is dry_run=true, in these letters and once; nothing was decided',
+  ),
   noSuchMethod: { ...refusal('invalid request', 'send events by POST', 405), headers: { allow: 'POST' } },
   noJson: refusal(
     'invalid request',

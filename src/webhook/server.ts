@@ -133,8 +133,10 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       reports.failed(requestId, address, messageOf(error));
       given = REFUSALS.undecided;
     }
-    metrics.webhookRequests.inc({ status: String(given.status) });
-    metrics.webhookSeconds.observe((clock.now() - began) / 1000);
+    if (given.isRehearsal !== true) {
+      metrics.webhookRequests.inc({ status: String(given.status) });
+      metrics.webhookSeconds.observe((clock.now() - began) / 1000);
+    }
     await send(exchange, given);
   }
 

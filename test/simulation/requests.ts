@@ -134,6 +134,7 @@ export class Requests {
           return intake.decideRequest(origin, envelopes);
         },
       },
+      rehearse: () => Promise.reject(new Error('no sender rehearses')),
       publishVerdicts: plan.publishesRequests
         ? makePublishVerdicts(this.deps.sender(actor), this.deps.verdictTopic)
         : null,

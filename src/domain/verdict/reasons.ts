@@ -225,6 +225,13 @@ export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: bo
   return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
 }
 
+/**
+ * A remedy for an event that was only rehearsed: its id is not used up, so a corrected event may keep it (W9).
+ */
+export function withoutNewId(remedy: string): string {
+  return remedy.replace(/,? with (a )?new event_ids?/, '');
+}
+
 /** The precedence of a reason: the lower rank wins (V2). */
 export function rankOf(reason: Reason): number {
   return rankByName.get(reason)!;

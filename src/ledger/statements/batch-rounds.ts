@@ -32,9 +32,23 @@ export async function readDecidedRounds(
   items: readonly Item[],
   known: Events,
 ): Promise<FeedMap<Round>> {
+  if (known.isEmpty()) return new FeedMap();
+  return readAll(
+    session,
+    roundsOf(items, (feedNo, eventId) => known.has(feedNo, eventId)),
+  );
+}
+
+/** Reads the rounds of all these events without locks, for a rehearsal. */
+export function readBatchRounds(session: Session, items: readonly Item[]): Promise<FeedMap<Round>> {
+  return readAll(
+    session,
+    roundsOf(items, () => true),
+  );
+}
+
+async function readAll(session: Session, wanted: FeedMap<true>): Promise<FeedMap<Round>> {
   const read = new FeedMap<Round>();
-  if (known.isEmpty()) return read;
-  const wanted = roundsOf(items, (feedNo, eventId) => known.has(feedNo, eventId));
   await Promise.all(
     wanted
       .inOrder()

@@ -116,6 +116,17 @@ export async function nextBatch(session: Session): Promise<{ firstNo: number; no
   return { firstNo: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
 }
 
+const NOW = {
+  name: 'now_micros',
+  text: 'select (extract(epoch from clock_timestamp()) * 1000000)::bigint',
+};
+
+/** The time of the store, in microseconds since 1970. */
+export async function nowMicros(session: Session): Promise<bigint> {
+  const [row] = await session.query(NOW);
+  return BigInt(row?.[0] ?? 0);
+}
+
 /** A fresh verdict, not yet written. */
 export interface Fresh {
   readonly item: KeyedItem;

@@ -39,6 +39,7 @@ async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Parti
   metrics = makeMetrics();
   const webhook = await serveWebhook(0, {
     intake: { decideRequest: decide },
+    rehearse: never,
     secretsOf: (id) => (id === 'hook' ? [key] : []),
     publishVerdicts: null,
     logger: makeLogger('silent'),

@@ -13,6 +13,7 @@ const MAINTENANCE = 'ERROR_CODE_MAINTENANCE';
 /** Operators match on these: status, code, begin of the message, and whether to retry. */
 const WIRE: Readonly<Record<keyof typeof plain, readonly [number, string, string, boolean]>> = {
   noSuchPath: [404, INVALID, 'invalid request: send', false],
+  wrongDryRun: [400, INVALID, 'invalid request: the query parameter', false],
   noSuchMethod: [405, INVALID, 'invalid request: send', false],
   noJson: [415, INVALID, 'invalid request: Content-Type', false],
   unauthorized: [401, INVALID, 'unauthorized: ', false],

@@ -13,6 +13,7 @@ import {
   REASONS,
   rankOf,
   reasonInfo,
+  withoutNewId,
 } from '../../../../src/domain/verdict/reasons';
 import { backoffMs } from '../../../../src/lib/backoff';
 
@@ -136,4 +137,13 @@ describe('the wait of an undecided partition [U2]', () => {
     for (const failures of [16, 17, 100, 1_100, 1e9, Number.MAX_SAFE_INTEGER])
       expect(backoffMs(failures)).toBe(30_000);
   });
+});
+
+test('a rehearsal asks for no new event_id: none was used up [W9]', () => {
+  for (const { remedy, charge } of REASONS) {
+    if (charge === 'nobody') continue;
+    const rehearsed = withoutNewId(remedy);
+    expect(rehearsed).not.toContain('new event_id');
+    expect(rehearsed).toMatch(/\.$/);
+  }
 });
