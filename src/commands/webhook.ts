@@ -69,7 +69,7 @@ export async function webhook(): Promise<number> {
         });
       }
       await start(monthsPart(pool, logger));
-      // Rehearsals wait for one another here, and never for a connection that decides, or the other way round.
+      // Rehearsals wait for one another here, and never take a connection from a decision.
       const rehearsalPool = await start({
         name: 'postgres of rehearsals',
         start: () =>

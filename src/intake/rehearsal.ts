@@ -1,6 +1,6 @@
 /**
- * Rehearsals: a request is judged and decided as always, and nothing is stored (docs/rules.md, W9). No retry, no
- * panic and no limit: a failure of any kind leaves the whole request without an answer.
+ * Rehearsals: a request is judged and decided as always, and nothing is stored (docs/rules.md, W9). No retry,
+ * no panic and no limit: a failure of any kind leaves the whole request without an answer.
  */
 
 import { StaleReference } from '../ledger/failures';

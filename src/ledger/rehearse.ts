@@ -1,6 +1,6 @@
 /**
- * Rehearses a batch: the decisions that the store would make now, without storing anything (docs/rules.md, W9,
- * W10).
+ * Rehearses a batch: the decisions that the store would make now, without storing anything (docs/rules.md,
+ * W9, W10).
  *
  * The same functions find the decided events, read the rounds and decide. The transaction is read-only, so
  * Postgres itself refuses a write or a row's lock in it. It takes no number of a batch, and no lock that a

@@ -1,7 +1,7 @@
 /** The path and query of a request: the connection that sends, and whether it only rehearses (W4, W9). */
 
 const PATH = /^\/v1\/events\/([^/?]+)(?:\?(.*))?$/;
-/** Any way to write the parameter. Only the right one may begin a rehearsal, and none may decide by mistake. */
+/** Any way to write the parameter. Only the right one begins a rehearsal, and none decides by mistake. */
 const LIKE_DRY_RUN = /^dry\W*_?run$/i;
 
 export interface RequestTarget {

@@ -1,4 +1,4 @@
-/** A rehearsal of a batch: what the store would decide, without a trace and without a lock. */
+/** A rehearsal of a batch: the decisions of the store, without a trace and without a lock. */
 import { makeRehearse } from '../../src/intake/rehearsal';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { makeRehearseBatch } from '../../src/ledger/rehearse';

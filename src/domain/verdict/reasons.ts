@@ -225,9 +225,7 @@ export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: bo
   return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
 }
 
-/**
- * A remedy for an event that was only rehearsed: its id is not used up, so a corrected event may keep it (W9).
- */
+/** A remedy for an event that was only rehearsed: a corrected event may keep its id (W9). */
 export function withoutNewId(remedy: string): string {
   return remedy.replace(/,? with (a )?new event_ids?/, '');
 }
