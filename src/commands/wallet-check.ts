@@ -2,10 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { types } from 'node:util';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { printText } from '../cli/output';
-import { NEVER, systemClock } from '../lib/clock';
-import { causeOf, messageOf } from '../lib/errors';
+import { systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
 import { counted } from '../lib/printable';
 import { describeFileFault } from '../reference-file/report';
 import { runEndpointChecks } from '../wallet-check/endpoint-runner';
@@ -15,7 +16,7 @@ import { parseProfile } from '../wallet-check/profile-file';
 import { checkTally, jsonReport, junitReport, progressLine, textReport } from '../wallet-check/report';
 import { runScenarios } from '../wallet-check/runner';
 import { scenariosFor, selectScenarios } from '../wallet-check/scenarios/scenarios';
-import { connectWallet } from '../wallet-check/transport';
+import { connectWallet, whyUnreachable } from '../wallet-check/transport';
 
 export interface WalletCheckOptions {
   readonly profile: string;
@@ -54,7 +55,7 @@ export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal
     return USAGE;
   }
   const transport = connectWallet(profile, secret, stop);
-  const unreachable = scenarios.length === 0 ? undefined : await whyNoAnswer(profile, transport);
+  const unreachable = scenarios.length === 0 ? undefined : await whyNoAnswer(profile, secret, stop);
   if (unreachable !== undefined) {
     console.error(unreachable);
     return FAILED;
@@ -117,23 +118,30 @@ async function tryToWrite(file: string): Promise<void> {
     await made.close();
     await rm(file);
   } catch (error) {
-    if (causeOf(error)?.code !== 'EEXIST') throw error;
+    const isPresent = types.isNativeError(error) && 'code' in error && error.code === 'EEXIST';
+    if (!isPresent) throw error;
     const present = await open(file, 'a');
     await present.close();
   }
 }
 
+const PROBES = 3;
+
 /** One message for a wallet that is away, instead of a failure of every scenario. */
 async function whyNoAnswer(
-  { baseUrl, actions }: WalletProfile,
-  transport: ReturnType<typeof connectWallet>,
+  profile: WalletProfile,
+  secret: string,
+  stop: AbortSignal,
 ): Promise<string | undefined> {
-  const path = actions.get('balance')?.path ?? '/';
-  for (let attempt = 1; attempt <= 3; attempt++) {
-    const reply = await transport.call('balance', {}, { opId: 'wallet-check', path });
-    if (reply.type === 'http' || reply.cause === 'interrupted') return undefined;
-    if (reply.cause === 'timeout') break;
-    await systemClock.sleep(500, NEVER);
+  const path = profile.actions.get('balance')?.path ?? '/';
+  let code: string | null = null;
+  for (let probe = 1; probe <= PROBES; probe++) {
+    if (probe > 1) await systemClock.sleep(500, stop);
+    code = await whyUnreachable(profile, secret, path, stop);
+    if (code === null || stop.aborted) return undefined;
+    if (!/^E/.test(code)) break; // neither silence nor a wrong certificate changes within a second
   }
-  return `there is no wallet at ${baseUrl}; start it, or correct base_url of the profile`;
+  if (/CERT|SELF_SIGNED|UNABLE_TO_/.test(code ?? ''))
+    return `the certificate of ${profile.baseUrl} is not trusted (${code}); set NODE_EXTRA_CA_CERTS to the file of its authority`;
+  return `there is no wallet at ${profile.baseUrl} (${code}); start it, or correct base_url of the profile`;
 }

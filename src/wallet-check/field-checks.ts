@@ -1,5 +1,6 @@
 /** Checks of the texts of a profile. */
 import type { Check } from '../reference-file/checks';
+import { isTakenHeader } from '../wallet/request';
 import { placesIn } from './template';
 
 export const anyText: Check = (text) =>
@@ -9,6 +10,12 @@ export const checkHeader: Check = (text) =>
   /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text)
     ? undefined
     : { message: 'HTTP allows no such header name.', remedy: 'Use letters, digits and hyphens.' };
+
+/** Checks a header of wallet calls. Some have a use already. */
+export const checkCallHeader: Check = (text) =>
+  isTakenHeader(text)
+    ? { message: 'This header has another use in wallet calls.', remedy: 'Choose another name.' }
+    : checkHeader(text);
 
 export const checkPath: Check = (text) =>
   /^\/[^\s?#]*$/.test(text)
@@ -46,14 +53,14 @@ export const checkHeaderValue: Check = (text) =>
     ? undefined
     : { message: 'HTTP allows no such value of a header.', remedy: 'Use printable ASCII characters.' };
 
-const SIGNED_PLACES = ['timestamp', 'path', 'body'];
+const SIGNED_PLACES = ['timestamp', 'method', 'path', 'request_id', 'body'];
 
 export const checkSignedContent: Check = (text) => {
   const unknown = placesIn(text).find((name) => !SIGNED_PLACES.includes(name));
   if (unknown !== undefined) {
     return {
       message: `The place {{${unknown}}} is unknown.`,
-      remedy: 'The places are {{timestamp}}, {{path}} and {{body}}.',
+      remedy: `The places are ${SIGNED_PLACES.map((name) => `{{${name}}}`).join(' ')}.`,
     };
   }
   if (placesIn(text).includes('body')) return undefined;

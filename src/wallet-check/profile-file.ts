@@ -9,6 +9,7 @@ import { readTree } from '../reference-file/yaml';
 import { type EndpointNodes, readCatalogue, readTokenEndpoint } from './endpoint-file';
 import {
   anyText,
+  checkCallHeader,
   checkField,
   checkHeader,
   checkHeaderValue,
@@ -24,6 +25,7 @@ import {
   LARGEST_CHECK_LIMITS,
   PLAYER_KINDS,
   type PlayerKind,
+  SIGNING_SCHEMES,
   type Signing,
   type TestPlayer,
   TIMESTAMP_FORMS,
@@ -109,10 +111,10 @@ class ProfileReader {
       idempotencyHeader: this.text(
         top,
         'idempotency_header',
-        checkHeader,
+        checkCallHeader,
         'Write the name of the header, such as Idempotency-Key.',
       ),
-      headers: this.headers(top.get('headers')),
+      headers: this.headers(top.get('headers'), checkCallHeader),
       ts: this.optionalWord(top.get('ts'), TIMESTAMP_FORMS, 'rfc3339'),
       amounts: this.optionalWord(top.get('amounts'), ['minor', 'major'] as const, 'minor'),
       game: this.optionalText(top.get('game'), anyText) ?? 'wallet-check-game',
@@ -140,15 +142,15 @@ class ProfileReader {
   private endpointNodes(): EndpointNodes {
     return {
       nodes: this.nodes,
-      headers: (slot) => this.headers(slot),
+      headers: (slot) => this.headers(slot, checkHeader),
       json: (slot) => (slot.tree === undefined ? null : this.json(slot.tree, slot.path)),
     };
   }
 
-  private headers(slot: Slot): ReadonlyMap<string, string> {
+  private headers(slot: Slot, check: Check): ReadonlyMap<string, string> {
     return new Map(
       this.nodes.entries(slot).map(({ key, keyPlace, value }) => {
-        const complaint = checkHeader(key);
+        const complaint = check(key);
         if (complaint !== undefined) this.faults.add(keyPlace, complaint.message, complaint.remedy);
         return [key, this.nodes.text(value, checkHeaderValue) ?? ''];
       }),
@@ -157,19 +159,29 @@ class ProfileReader {
 
   private signing(slot: Slot): Signing | null {
     if (slot.tree?.kind === 'leaf' && slot.tree.value === 'none') return null;
-    const keys = ['scheme', 'header', 'timestamp_header', 'encoding', 'content', 'secret_file'];
+    const keys = ['scheme', 'header', 'prefix', 'timestamp_header', 'encoding', 'content', 'secret_file'];
     const node = this.nodes.mapping(slot, keys);
     if (node === undefined) return null;
-    this.nodes.word(this.nodes.required(node, 'scheme', 'Write "scheme: hmac-sha256".'), [
-      'hmac-sha256',
-    ] as const);
+    const scheme = this.nodes.required(node, 'scheme', 'Write "scheme: hmac-sha256".');
     return {
-      header: this.text(node, 'header', checkHeader, 'Write the name of the header that has the signature.'),
-      timestampHeader: this.optionalText(node.get('timestamp_header'), checkHeader) ?? null,
+      hash: this.nodes.word(scheme, SIGNING_SCHEMES) === 'hmac-sha512' ? 'sha512' : 'sha256',
+      header: this.text(
+        node,
+        'header',
+        checkCallHeader,
+        'Write the name of the header that has the signature.',
+      ),
+      prefix: this.optionalText(node.get('prefix'), checkHeaderValue) ?? '',
+      timestampHeader: this.optionalText(node.get('timestamp_header'), checkCallHeader) ?? null,
       encoding: this.optionalWord(node.get('encoding'), ['hex', 'base64'] as const, 'hex'),
-      content: this.optionalText(node.get('content'), checkSignedContent) ?? '{{timestamp}}.{{body}}',
+      content: this.signedContent(node.get('content')),
       secretFile: this.text(node, 'secret_file', anyText, 'Name a file that holds the secret alone.'),
     };
+  }
+
+  private signedContent(slot: Slot): string {
+    const content = this.optionalText(slot, checkSignedContent) ?? '{{timestamp}}.{{body}}';
+    return content.replace(/\{\{\s*(\w+)\s*\}\}/g, '{{$1}}');
   }
 
   private actions(top: Mapping): ReadonlyMap<WalletAction, ActionProfile> {

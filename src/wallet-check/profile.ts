@@ -3,6 +3,7 @@
  * the same structure for editors.
  */
 import type { WalletAction } from '../contract/actions';
+import type { HmacSigning } from '../wallet/profile';
 import type { AmountForm, PayloadJson } from './template';
 
 /** A player of the test wallet that a scenario needs. The wallet has them before the check begins. */
@@ -25,14 +26,11 @@ export interface ActionProfile {
   readonly enumField: string | null;
 }
 
-export interface Signing {
-  readonly header: string;
-  readonly timestampHeader: string | null;
-  readonly encoding: 'hex' | 'base64';
-  /** The signed text: `{{timestamp}}`, `{{path}}` and `{{body}}` stand for those of the request. */
-  readonly content: string;
+export interface Signing extends Omit<HmacSigning, 'type'> {
   readonly secretFile: string;
 }
+
+export const SIGNING_SCHEMES = ['hmac-sha256', 'hmac-sha512'] as const;
 
 export const TIMESTAMP_FORMS = ['rfc3339', 'unix_s', 'unix_ms'] as const;
 export type TimestampForm = (typeof TIMESTAMP_FORMS)[number];

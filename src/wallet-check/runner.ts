@@ -288,13 +288,14 @@ class Play {
       action?.enumField ?? null,
     );
     const rawBody = one.body === 'not_json' ? '{"request_id": "wallet-check", "payload": {' : undefined;
-    const { wrongSignature, unknownFields, cut } = one;
+    const { wrongSignature, unknownFields, newConnection, cut } = one;
     const reply = await transport.call(one.action, payload, {
       opId,
       path,
       rawBody,
       wrongSignature,
       unknownFields,
+      newConnection,
       cut,
     });
     if (this.deps.stop.aborted) throw new BudgetError('the check was interrupted');

@@ -48,6 +48,8 @@ export interface Call {
   readonly body?: 'not_json';
   /** Signs the request with another secret. */
   readonly wrongSignature?: true;
+  /** Comes on a connection that no earlier call used. */
+  readonly newConnection?: true;
   readonly cut?: Cut;
   /** Calls the path of an action that the wallet does not implement. */
   readonly unsupported?: true;

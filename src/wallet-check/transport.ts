@@ -1,12 +1,15 @@
-/** Sends one call to a wallet, each on a connection of its own, and may break the connection on purpose. */
-import { createHmac, randomUUID } from 'node:crypto';
+/** Sends one call to a wallet as the service does, or breaks its connection on purpose. */
+import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { WalletAction } from '../contract/actions';
-import { LIMITS, WALLET_HEADERS } from '../contract/limits';
+import { LIMITS } from '../contract/limits';
 import { readUpTo } from '../lib/read-limited';
 import { MAX_REPLY_BYTES, type WalletReply } from '../wallet/answer';
-import type { TimestampForm, WalletProfile } from './profile';
+import { sendRequest } from '../wallet/client';
+import type { CallProfile } from '../wallet/profile';
+import { buildRequest, type HttpRequest } from '../wallet/request';
+import type { WalletProfile } from './profile';
 import type { Cut } from './scenario';
 import { type PayloadJson, UNKNOWN_FIELD } from './template';
 
@@ -19,6 +22,8 @@ export interface TransportOptions {
   readonly wrongSignature?: boolean | undefined;
   /** Adds a field to the envelope that no contract knows. */
   readonly unknownFields?: boolean | undefined;
+  /** Uses no connection of an earlier call. */
+  readonly newConnection?: boolean | undefined;
   readonly cut?: Cut | undefined;
 }
 
@@ -32,72 +37,98 @@ type TransportProfile = Pick<
   'baseUrl' | 'operatorId' | 'keyId' | 'idempotencyHeader' | 'headers' | 'ts' | 'signing'
 >;
 
-/** @param secret of the signature; empty where the profile has none. @param stop ends calls in flight */
-export function connectWallet(profile: TransportProfile, secret: string, stop: AbortSignal): WalletTransport {
-  const base = profile.baseUrl.replace(/\/+$/, '');
+/**
+ * Builds each request as the service does, and sends it by the service's client. Only calls that break their
+ * connection, or need one of their own, are sent from here.
+ *
+ * @param secret of the signature; empty where the profile has none. @param stop ends calls in flight
+ * @param deadlineMs shorter for tests
+ */
+export function connectWallet(
+  profile: TransportProfile,
+  secret: string,
+  stop: AbortSignal,
+  deadlineMs: number = LIMITS.wallet_answer.value,
+): WalletTransport {
   return {
-    call(_action, payload, options) {
-      const { opId, path, rawBody, wrongSignature = false, unknownFields = false, cut } = options;
-      const now = Date.now();
-      const requestId = randomUUID();
-      const envelope = {
-        request_id: requestId,
-        ts: timestamp(profile.ts, now),
-        operator_id: profile.operatorId,
-      };
-      const body = rawBody ?? JSON.stringify({ ...envelope, payload, ...(unknownFields && UNKNOWN_FIELD) });
-      const url = new URL(`${base}${path}`);
-      const headers = {
-        'content-type': 'application/json',
-        [WALLET_HEADERS.keyId]: profile.keyId,
-        [WALLET_HEADERS.requestId]: requestId,
-        [profile.idempotencyHeader]: opId,
-        ...Object.fromEntries(profile.headers),
-        ...signed(profile, wrongSignature ? `${secret}-wrong` : secret, now, url.pathname, body),
-        'content-length': String(Buffer.byteLength(body)),
-      };
-      return exchange({ url, headers, body: Buffer.from(body), cut, stop });
+    async call(action, payload, options) {
+      const { cut, newConnection = false } = options;
+      const request = requestOf(profile, secret, action, payload, options);
+      if (cut === undefined && !newConnection)
+        return (await sendRequest(request, { monotonicNow, deadlineMs }, stop)).reply;
+      return exchange({ request, cut, stop, deadlineMs });
     },
   };
 }
 
-function timestamp(form: TimestampForm, now: number): string | number {
-  if (form === 'rfc3339') return new Date(now).toISOString();
-  return form === 'unix_ms' ? now : Math.floor(now / 1_000);
+/** The code of the network's error, such as ECONNREFUSED. Null where the wallet answers anything at all. */
+export async function whyUnreachable(
+  profile: TransportProfile,
+  secret: string,
+  path: string,
+  stop: AbortSignal,
+  deadlineMs: number = LIMITS.wallet_answer.value,
+): Promise<string | null> {
+  const request = requestOf(profile, secret, 'balance', {}, { opId: 'wallet-check', path });
+  const { reply, networkCode } = await sendRequest(request, { monotonicNow, deadlineMs }, stop);
+  return reply.type === 'nothing' && reply.cause === 'timeout' ? 'no answer within 5 s' : networkCode;
 }
 
-function signed(
-  { signing }: TransportProfile,
+const monotonicNow = () => performance.now();
+const TS_FORMS = { rfc3339: 'iso', unix_s: 'seconds', unix_ms: 'milliseconds' } as const;
+
+function requestOf(
+  profile: TransportProfile,
   secret: string,
-  now: number,
-  path: string,
-  body: string,
-): Record<string, string> {
-  if (signing === null) return {};
-  const values: Readonly<Record<string, string>> = { timestamp: String(Math.floor(now / 1_000)), path, body };
-  const content = signing.content.replace(/\{\{\s*(\w+)\s*\}\}/g, (_, name: string) => values[name] ?? '');
-  return {
-    [signing.header]: createHmac('sha256', secret).update(content).digest(signing.encoding),
-    ...(signing.timestampHeader !== null && { [signing.timestampHeader]: values.timestamp ?? '' }),
+  action: WalletAction,
+  payload: PayloadJson,
+  { opId, path, rawBody, wrongSignature = false, unknownFields = false }: TransportOptions,
+): HttpRequest {
+  const callProfile: CallProfile = {
+    ...profile,
+    environment: 'test',
+    headers: Object.fromEntries([...profile.headers].map(([name, value]) => [name.toLowerCase(), value])),
+    ts: TS_FORMS[profile.ts],
+    signing: profile.signing === null ? { type: 'none' } : { type: 'hmac', ...profile.signing },
+    actions: { [action]: { path, payload: {} } },
+    ...{ success: null, balance: null, connections: 2 },
   };
+  return buildRequest(
+    callProfile,
+    { action, opId, requestId: randomUUID(), payload: JSON.stringify(payload) },
+    Date.now(),
+    () => Buffer.from(wrongSignature ? `${secret}-wrong` : secret),
+    (body) => rawBody ?? (unknownFields ? withUnknownField(body) : body),
+  );
+}
+
+/** An object as text, with a field more at its end. */
+function withUnknownField(body: string): string {
+  return `${body.slice(0, -1)},${JSON.stringify(UNKNOWN_FIELD).slice(1)}`;
 }
 
 interface Exchange {
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
+  readonly request: HttpRequest;
   readonly cut: Cut | undefined;
   readonly stop: AbortSignal;
+  readonly deadlineMs: number;
 }
 
-/** Beyond the deadline of the contract, so that a reply at the deadline is still seen as one. */
-const GIVE_UP_MS = LIMITS.wallet_answer.value + 500;
-
-function exchange({ url, headers, body, cut, stop }: Exchange): Promise<WalletReply> {
+function exchange({
+  request: { url, headers, body: text },
+  cut,
+  stop,
+  deadlineMs,
+}: Exchange): Promise<WalletReply> {
+  const body = Buffer.from(text);
   return new Promise((resolve) => {
     let startedAt = performance.now();
     const send = url.protocol === 'https:' ? requestHttps : requestHttp;
-    const request = send(url, { method: 'POST', headers, agent: false });
+    const request = send(url, {
+      method: 'POST',
+      headers: { ...headers, 'content-length': String(body.length) },
+      agent: false,
+    });
     const end = (reply: WalletReply) => {
       clearTimeout(timer);
       stop.removeEventListener('abort', interrupt);
@@ -105,7 +136,7 @@ function exchange({ url, headers, body, cut, stop }: Exchange): Promise<WalletRe
       resolve(reply);
     };
     const interrupt = () => end({ type: 'nothing', cause: 'interrupted' });
-    const timer = setTimeout(() => end({ type: 'nothing', cause: 'timeout' }), GIVE_UP_MS);
+    const timer = setTimeout(() => end({ type: 'nothing', cause: 'timeout' }), deadlineMs);
     stop.addEventListener('abort', interrupt);
     if (stop.aborted) interrupt();
     request.on('error', () => end({ type: 'nothing', cause: 'unreachable' }));

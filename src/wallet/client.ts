@@ -5,7 +5,7 @@ import { causeOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
 import { MAX_REPLY_BYTES, type WalletReply } from './answer';
 import type { CallProfile } from './profile';
-import { buildRequest, profileFaults, type WalletSend } from './request';
+import { buildRequest, type HttpRequest, profileFaults, type WalletSend } from './request';
 
 export interface WalletClient {
   readonly profile: CallProfile;
@@ -45,40 +45,49 @@ export class UnfitProfile extends Error {
 export function makeWalletClient(profile: CallProfile, options: WalletClientOptions): WalletClient {
   const faults = profileFaults(profile);
   if (faults.length > 0) throw new UnfitProfile(faults);
-  const { secret, monotonicNow, wallNow, deadlineMs = LIMITS.wallet_answer.value } = options;
+  const { secret, wallNow } = options;
+  return {
+    profile,
+    send: (attempt, stop) => sendRequest(buildRequest(profile, attempt, wallNow(), secret), options, stop),
+  };
+}
 
-  async function send(attempt: WalletSend, stop?: AbortSignal): Promise<SentReply> {
-    const { url, headers, body } = buildRequest(profile, attempt, wallNow(), secret);
-    const began = monotonicNow();
-    const deadline = AbortSignal.timeout(deadlineMs);
-    const signal = stop === undefined ? deadline : AbortSignal.any([deadline, stop]);
-    const over = (reply: WalletReply, networkCode: string | null = null): SentReply => ({
-      ...{ reply, networkCode, ms: monotonicNow() - began },
-    });
-    const failed = (error: unknown): SentReply => {
-      if (deadline.aborted) return over({ type: 'nothing', cause: 'timeout' });
-      if (stop?.aborted === true) return over({ type: 'nothing', cause: 'interrupted' });
-      return over({ type: 'nothing', cause: 'unreachable' }, codeOf(error));
-    };
-    let response: Response;
-    try {
-      // The target of a redirect is not the approved wallet, and would get the player's data.
-      response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal });
-    } catch (error) {
-      return failed(error);
-    }
-    const read = await readBody(response);
-    if (signal.aborted) return failed(signal.reason);
-    return over({
-      type: 'http',
-      status: response.status,
-      headers: Object.fromEntries(response.headers),
-      body: read,
-      ms: monotonicNow() - began,
-    });
+/** Sends a request that was built before. @param stop ends it. Its reply is then `interrupted` */
+export async function sendRequest(
+  { url, headers, body }: HttpRequest,
+  {
+    monotonicNow,
+    deadlineMs = LIMITS.wallet_answer.value,
+  }: Pick<WalletClientOptions, 'monotonicNow' | 'deadlineMs'>,
+  stop?: AbortSignal,
+): Promise<SentReply> {
+  const began = monotonicNow();
+  const deadline = AbortSignal.timeout(deadlineMs);
+  const signal = stop === undefined ? deadline : AbortSignal.any([deadline, stop]);
+  const over = (reply: WalletReply, networkCode: string | null = null): SentReply => ({
+    ...{ reply, networkCode, ms: monotonicNow() - began },
+  });
+  const failed = (error: unknown): SentReply => {
+    if (deadline.aborted) return over({ type: 'nothing', cause: 'timeout' });
+    if (stop?.aborted === true) return over({ type: 'nothing', cause: 'interrupted' });
+    return over({ type: 'nothing', cause: 'unreachable' }, codeOf(error));
+  };
+  let response: Response;
+  try {
+    // The target of a redirect is not the approved wallet, and would get the player's data.
+    response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal });
+  } catch (error) {
+    return failed(error);
   }
-
-  return { profile, send };
+  const read = await readBody(response);
+  if (signal.aborted) return failed(signal.reason);
+  return over({
+    type: 'http',
+    status: response.status,
+    headers: Object.fromEntries(response.headers),
+    body: read,
+    ms: monotonicNow() - began,
+  });
 }
 
 async function readBody(response: Response): Promise<Uint8Array | 'too_large' | 'cut_off'> {

@@ -47,6 +47,8 @@ export interface CallProfile {
   readonly keyId: string;
   /** The name of the idempotency header. Its value is the op_id. */
   readonly idempotencyHeader: string;
+  /** More headers of each call. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** The form of `ts`. */
   readonly ts: 'iso' | 'milliseconds' | 'seconds';
   readonly signing: { readonly type: 'none' } | HmacSigning;

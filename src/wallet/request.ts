@@ -20,12 +20,17 @@ export interface HttpRequest {
   readonly body: string;
 }
 
-/** @param secret the key of the signature. @throws TypeError where the profile does not have the action */
+/**
+ * @param secret the key of the signature
+ * @param alter changes the body before it is signed, for calls that are malformed on purpose
+ * @throws TypeError where the profile does not have the action
+ */
 export function buildRequest(
   profile: CallProfile,
   send: WalletSend,
   nowMs: number,
   secret: () => Uint8Array,
+  alter: (body: string) => string = (body) => body,
 ): HttpRequest {
   const path = profile.actions[send.action]?.path;
   if (path === undefined) throw new TypeError(`the profile has no ${send.action}: add it under actions`);
@@ -37,13 +42,14 @@ export function buildRequest(
     ts: timeOf(profile.ts, nowMs),
     operator_id: profile.operatorId,
   });
-  const body = `${outer.slice(0, -1)},"payload":${send.payload}}`;
+  const body = alter(`${outer.slice(0, -1)},"payload":${send.payload}}`);
   const { signing } = profile;
   const signed =
     signing.type === 'none' ? {} : signatureOf(signing, { send, path: url.pathname, body, nowMs }, secret());
   return {
     url,
     headers: {
+      ...profile.headers,
       'content-type': 'application/json',
       accept: 'application/json',
       // A reply that unpacks to a larger one would pass the limit of its size late.
@@ -97,6 +103,11 @@ const TAKEN_HEADERS: ReadonlySet<string> = new Set([
   ...['content-type', 'content-length', 'host', 'connection', 'transfer-encoding', 'accept-encoding'],
   ...Object.values(WALLET_HEADERS),
 ]);
+
+/** Whether a header of a wallet call has a use of ours, or of the HTTP client, already. */
+export function isTakenHeader(name: string): boolean {
+  return TAKEN_HEADERS.has(name.toLowerCase());
+}
 
 /** Why no call can be sent by this profile; all faults at once, with their remedies. */
 export function profileFaults(profile: CallProfile): string[] {

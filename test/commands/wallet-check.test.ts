@@ -1,12 +1,13 @@
 /** wallet-check against the example wallet on a real Postgres: a sound one, and one with each planted bug. */
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { BUG_NAMES, BUGS, type BugName } from '../../dev/example-wallet/bugs';
 import { type RunningWallet, startExampleWallet } from '../../dev/example-wallet/server';
 import { projectRoot } from '../../dev/servers/download';
+import { freePort } from '../../dev/servers/ports';
 import { walletCheck } from '../../src/commands/wallet-check';
 import { NEVER, systemClock } from '../../src/lib/clock';
 import { runEndpointChecks } from '../../src/wallet-check/endpoint-runner';
@@ -145,12 +146,18 @@ describe('the command', () => {
   afterEach(() => rmSync(directory, { recursive: true }));
 
   /** Runs the command with the example profile, in which texts are replaced. */
-  async function run(changes: readonly (readonly [string, string])[], only?: string) {
+  async function run(
+    changes: readonly (readonly [string, string])[],
+    only?: string,
+    reports: { readonly junit?: string; readonly json?: string } = {},
+  ) {
     const text = readFileSync(join(projectRoot, 'schemas/examples/wallet.yaml'), 'utf8');
     const changed = changes.reduce((rest, [was, is]) => rest.replaceAll(was, is), text);
-    const [profile, junit, json] = ['wallet.yaml', 'wallet.xml', 'wallet.json'].map((name) =>
-      join(directory, name),
-    );
+    const [profile, junit, json] = [
+      'wallet.yaml',
+      reports.junit ?? 'wallet.xml',
+      reports.json ?? 'wallet.json',
+    ].map((name) => join(directory, name));
     writeFileSync(profile!, changed);
     const printed: string[] = [];
     const take = (part: unknown) => {
@@ -164,7 +171,8 @@ describe('the command', () => {
     const code = await walletCheck({ profile: profile!, only, junit, json }, NEVER).finally(() => {
       for (const spy of spies) spy.mockRestore();
     });
-    const read = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+    const read = (file: string) =>
+      statSync(file, { throwIfNoEntry: false })?.isFile() ? readFileSync(file, 'utf8') : '';
     return { code, printed: printed.join('\n'), junit: read(junit!), json: read(json!) };
   }
 
@@ -197,10 +205,11 @@ describe('the command', () => {
   });
 
   test('ends with 1 and one message where there is no wallet', async () => {
-    const { code, printed } = await run([[ADDRESS, 'http://127.0.0.1:9']]);
+    const nobody = `http://127.0.0.1:${await freePort()}`;
+    const { code, printed } = await run([[ADDRESS, nobody]]);
     expect([code, printed]).toEqual([
       1,
-      expect.stringMatching(/^there is no wallet at http:\/\/127\.0\.0\.1:9;/),
+      `there is no wallet at ${nobody} (ECONNREFUSED); start it, or correct base_url of the profile`,
     ]);
   });
 
@@ -211,6 +220,29 @@ describe('the command', () => {
       2,
       expect.stringMatching(/wallet\.yaml:8:14: environment: .*moves money/),
     ]);
+  });
+
+  test.each([
+    [
+      'a directory that does not exist',
+      { junit: 'no/wallet.xml' },
+      /the file of --junit cannot be written: /,
+    ],
+    ['the directory itself', { json: '.' }, /the file of --json cannot be written: /],
+    ['the profile', { json: 'wallet.yaml' }, /--json and --profile name the same file/],
+    ['one file', { junit: 'a', json: './a' }, /--json and --junit name the same file/],
+  ])('ends with 2 and sends nothing where a report would go to %s [O7]', async (_, reports, message) => {
+    const { code, printed } = await run([[ADDRESS, 'http://127.0.0.1:9']], undefined, reports);
+    expect([code, printed]).toEqual([2, expect.stringMatching(message)]);
+    expect(readdirSync(directory).sort()).toEqual(['wallet.secret', 'wallet.yaml']);
+  });
+
+  test('replaces the reports of an earlier run', async () => {
+    const changes = await start([]);
+    for (let time = 1; time <= 2; time++) {
+      const { code, json } = await run(changes, 'poor-bet');
+      expect([code, JSON.parse(json)]).toMatchObject([0, { passed: 1 }]);
+    }
   });
 
   test('ends with 2 where no scenario has the words', async () => {

@@ -59,7 +59,7 @@ export const REPEATED: readonly Scenario[] = [
     steps: [
       sendOne(debit('bet')),
       sendOne(debit('bet')),
-      sendOne(debit('bet')),
+      sendOne(debit('bet', undefined, { newConnection: true })),
       oneAnswer('bet'),
       moved(-STAKE),
     ],
@@ -71,7 +71,7 @@ export const REPEATED: readonly Scenario[] = [
     steps: [
       sendOne(debit('bet')),
       sendOne(credit('win', undefined, { original: 'bet' })),
-      sendOne(credit('win', undefined, { original: 'bet' })),
+      sendOne(credit('win', undefined, { original: 'bet', newConnection: true })),
       oneAnswer('win'),
       moved(0n),
     ],
