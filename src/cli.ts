@@ -17,6 +17,7 @@ import { ATTRIBUTE } from './commands/attribute-commands';
 import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
 import { RECONCILE } from './commands/reconcile-command';
+import { SANDBOX } from './commands/sandbox-command';
 import {
   PUBLISH_SETTINGS,
   PUBLISHING_WEBHOOK_SETTINGS,
@@ -174,6 +175,7 @@ export const COMMANDS: readonly Command[] = [
   },
   ...OPERATIONS,
   ...ATTRIBUTE,
+  ...SANDBOX,
   ...FEEDBACK,
   {
     name: 'publish',

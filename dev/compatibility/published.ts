@@ -14,6 +14,7 @@ export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'wallet.error.v2.json': 'others_write',
   'reference.schema.json': 'others_write',
   'wallet-profile.schema.json': 'others_write',
+  'sandbox.openapi.json': 'openapi',
 };
 
 export const SCHEMAS = 'schemas';

@@ -6,6 +6,7 @@ import { ERROR_BODY_SCHEMA } from '../../src/contract/error-body';
 import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
+import { SANDBOX_OPENAPI } from '../../src/sandbox/openapi';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { reportFiles } from '../bench/report';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
@@ -38,6 +39,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/operator.error.v2.json', renderSchema(ERROR_BODY_SCHEMA)),
     file('schemas/wallet.request.v2.json', renderSchema(WALLET_REQUEST_SCHEMA)),
     file('schemas/wallet.error.v2.json', renderSchema(WALLET_FAILURE_SCHEMA)),
+    file('schemas/sandbox.openapi.json', renderSchema(SANDBOX_OPENAPI)),
     file('schemas/CONTRACT.md', renderContract(GENERATE_COMMAND)),
     file(REFERENCE_SCHEMA, withCurrencies(readIfThere(join(root, REFERENCE_SCHEMA)) ?? '')),
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),

@@ -45,6 +45,8 @@ export const SEND_SETTINGS = ['WEBHOOK_SECRETS'] as const satisfies Settings;
 
 export const RECONCILE_SETTINGS = ['DATABASE'] as const satisfies Settings;
 
+export const SANDBOX_SETTINGS = ['DATABASE', 'LOG_LEVEL', 'SHUTDOWN_SECONDS'] as const satisfies Settings;
+
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
 
 export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies Settings;

@@ -24,7 +24,7 @@ import {
  *     cli.ts -> commands -> stream, webhook -> publishing -> intake -> ledger -> postgres -> lib
  *                                                                 \-> domain -> lib
  *     commands -> wallet -> contract -> lib, webhook -> contract, and wallet -> postgres
- *     commands -> wallet-check -> wallet, reference-file
+ *     commands -> sandbox -> wallet-check -> wallet, reference-file
  *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
@@ -92,6 +92,13 @@ export const LAYERS = {
     files: /^src\/webhook\//,
     mayImport: ['lib', 'contract', 'domain', 'intake', 'publishing', 'telemetry'],
   },
+  sandbox: {
+    files: /^src\/sandbox\//,
+    mayImport: [
+      ...['lib', 'contract', 'domain', 'wallet', 'wallet-check'],
+      ...['reference-file', 'postgres', 'telemetry'],
+    ],
+  },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
     files: /^src\/commands\//,
@@ -102,6 +109,7 @@ export const LAYERS = {
         'contract',
         'wallet',
         'wallet-check',
+        'sandbox',
         'telemetry',
         'domain',
         'reference-file',
@@ -129,12 +137,12 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/exporter-trace-otlp-proto': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
-  ajv: /^src\/domain\/(verdict\/judge|event\/fault-words)\.ts$/,
+  ajv: /^src\/(domain\/(verdict\/judge|event\/fault-words)|sandbox\/requests)\.ts$/,
   kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-chooser)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.
-  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|commands)\//,
+  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|sandbox|commands)\//,
   'prom-client': /^src\/telemetry\//,
   snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,

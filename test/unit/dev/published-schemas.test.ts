@@ -72,12 +72,14 @@ describe('in a copy of the project', () => {
     expect(releasedVersions(root)).toEqual([...versions, '9.9.0', '9.10.0']);
   });
 
-  test.each(Object.keys(PUBLISHED))('a release sees that a field of %s is gone', (file) => {
+  test.each(Object.keys(PUBLISHED))('a release sees that a field or a path of %s is gone', (file) => {
     release('9.0.0', root);
-    const { properties, ...schema } = read(file);
-    const [first = '', ...rest] = Object.entries(objectOf(properties)).reverse();
-    write(file, { ...schema, properties: Object.fromEntries(rest) });
-    expect(brokenSince('9.0.0')).toEqual([`BREAKING: ${file} /properties/${first[0]} is gone`]);
+    const key = PUBLISHED[file] === 'openapi' ? 'paths' : 'properties';
+    const { [key]: parts, ...schema } = read(file);
+    const [first = '', ...rest] = Object.entries(objectOf(parts)).reverse();
+    write(file, { ...schema, [key]: Object.fromEntries(rest) });
+    const name = String(first[0]).replaceAll('/', '~1');
+    expect(brokenSince('9.0.0')).toEqual([`BREAKING: ${file} /${key}/${name} is gone`]);
   });
 
   test.each(Object.keys(PUBLISHED))('a release sees that %s is gone', (file) => {

@@ -1,0 +1,154 @@
+/** `promo-intake sandbox`: a service to write and test clients against, until a signal stops it. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { DONE, FAILED, USAGE } from '../cli/exit-codes';
+import { portIsTaken, Unable } from '../cli/explain-error';
+import { integerOf, type Options } from '../cli/option-values';
+import { readConfig } from '../config/config';
+import { systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { counted } from '../lib/printable';
+import { makePool } from '../postgres/pool';
+import { describeFileFault } from '../reference-file/report';
+import { parseSandboxConfig } from '../sandbox/config-file';
+import { makeSandboxHandler } from '../sandbox/handler';
+import { SANDBOX_OPENAPI } from '../sandbox/openapi';
+import { makeOperations } from '../sandbox/operations';
+import { publishRounds } from '../sandbox/publisher';
+import { makeRoundOperations } from '../sandbox/round-operations';
+import { makeRoundStore } from '../sandbox/round-store';
+import { makeRounds } from '../sandbox/rounds';
+import { serveSandbox } from '../sandbox/server';
+import { makeSessionStore } from '../sandbox/session-store';
+import { prepareSandboxTables, SANDBOX_SCHEMA } from '../sandbox/tables';
+import { makeLogger } from '../telemetry/logger';
+import { makeCallStore } from '../wallet/call-store';
+import { makeWalletCalls } from '../wallet/calls';
+import { BY_SIGNAL, type Part, runService } from './lifecycle';
+import { readSandboxParts } from './sandbox-parts';
+import { makeStart, needStore } from './service';
+import { SANDBOX_SETTINGS } from './settings';
+
+const DEFAULT_PORT = 8_082;
+const CONNECTIONS = 12;
+const FAULTY = 'nothing was started';
+
+/** @returns the exit code */
+export async function sandbox(options: Options): Promise<number> {
+  const port = integerOf(options, 'port') ?? DEFAULT_PORT;
+  const settings = readConfig(process.env, SANDBOX_SETTINGS);
+  const { DATABASE, LOG_LEVEL } = settings;
+  const file = options.get('file') ?? '';
+  const parsed = parseSandboxConfig(await readFile(file, 'utf8'), file);
+  if ('faults' in parsed) {
+    for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
+    console.error(`${file}: ${counted(parsed.faults.length, 'fault')}; ${FAULTY}`);
+    return USAGE;
+  }
+  const { config } = parsed;
+  const parts = await readSandboxParts(config, file, DATABASE);
+  if ('problems' in parts) {
+    for (const problem of parts.problems) console.error(problem);
+    console.error(`${counted(parts.problems.length, 'fault')} in files that ${file} names; ${FAULTY}`);
+    return USAGE;
+  }
+  const { keys, wallets, intakes } = parts;
+  const logger = makeLogger(LOG_LEVEL);
+
+  const { code, isClean } = await runService(
+    {
+      name: 'sandbox',
+      stopWithinMs: settings.SHUTDOWN_SECONDS * 1_000,
+      codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
+      async start({ start, stop }) {
+        const applicationName = 'promo-intake-sandbox';
+        const pool = await start({
+          name: 'postgres',
+          start: () => makePool({ ...DATABASE, maxConnections: CONNECTIONS, applicationName }, logger),
+          stop: (pool) => pool.end(),
+        });
+        const step = makeStart(stop, logger);
+        // The calls of wallets are in the tables of the intake.
+        if (wallets.length > 0) await needStore(step, DATABASE, pool);
+        const other = await step('Postgres', () => prepareSandboxTables(pool));
+        if (other !== undefined)
+          throw new Unable(
+            `The schema ${SANDBOX_SCHEMA} belongs to another version (${JSON.stringify(other)}). Remove its state: drop schema ${SANDBOX_SCHEMA} cascade`,
+          );
+        const [clock, sessions, store] = [systemClock, makeSessionStore(pool), makeRoundStore(pool)];
+        const calls = makeWalletCalls({
+          ...{ store: makeCallStore(pool, logger), clients: wallets.map(({ client }) => client) },
+          ...{ clock, newId: randomUUID, logger },
+        });
+        const writeAmounts = new Map(
+          wallets.map(({ operatorId, writeAmount }) => [operatorId, writeAmount] as const),
+        );
+        const rounds = makeRounds({ store, calls, writeAmounts, clock, logger });
+        if (wallets.length > 0) {
+          await start(loopPart('wallet calls', calls.run));
+          await start(loopPart('rounds', rounds.run));
+        }
+        if (intakes.length > 0)
+          await start(
+            loopPart('publisher', (stop) => publishRounds({ store, intakes, clock, logger }, stop)),
+          );
+        const operations = {
+          ...makeOperations({ config, store: sessions, clock, newId }),
+          ...makeRoundOperations({
+            ...{ sessions, store, rounds, newId, wallNow: Date.now, stop },
+            wallets: new Map(wallets.map((wallet) => [wallet.operatorId, wallet])),
+          }),
+        };
+        const handler = makeSandboxHandler({
+          ...{ keys, operations, store: sessions, clock, wallNow: Date.now, logger },
+        });
+        await start({
+          name: 'server',
+          async start() {
+            const openapi = JSON.stringify(SANDBOX_OPENAPI);
+            const server = await serveSandbox(port, { handler, openapi, logger }).catch(
+              (error: unknown): never => {
+                throw new Unable(portIsTaken('--port', messageOf(error)));
+              },
+            );
+            logger.info({ port: server.port, keys: [...keys.keys()] }, 'sandbox started');
+            return server;
+          },
+          stop: (server) => server.close(),
+        });
+      },
+    },
+    {
+      ...{ clock: systemClock, logger },
+      onSignal(listener) {
+        for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => listener(signal));
+      },
+      exitNow: (code) => process.exit(code),
+      // The server of the calls has /readyz, and a sandbox has no metrics.
+      openHealth: async () => ({ close: async () => undefined }),
+    },
+  );
+  if (!isClean) process.exit(code);
+  return code;
+}
+
+/** A part that repeats its work until it is stopped. */
+function loopPart(name: string, run: (stop: AbortSignal) => Promise<void>): Part<() => Promise<void>> {
+  return {
+    name,
+    start() {
+      const stopping = new AbortController();
+      const running = run(stopping.signal);
+      return () => {
+        stopping.abort();
+        return running;
+      };
+    },
+    stop: (end) => end(),
+  };
+}
+
+/** Ids that are hard to guess, and fit into an op_id. */
+function newId(): string {
+  return randomBytes(9).toString('base64url');
+}

@@ -1,0 +1,88 @@
+/** A sandbox that is killed while it plays rounds, and an intake that is away. */
+import { sleep } from '../../dev/servers/deadline';
+import { isObject } from '../../src/lib/json';
+import type { RunningSandbox } from '../support/sandbox';
+import { SandboxWorld } from '../support/sandbox-world';
+
+jest.setTimeout(300_000);
+
+const PLAY = '/sandbox/playRound';
+const KILLS = 4;
+const ROUNDS_A_LIFE = 6;
+
+let world: SandboxWorld;
+beforeEach(async () => {
+  world = await SandboxWorld.open();
+});
+afterEach(() => world.close());
+
+const kindsOf = (events: unknown): string[] =>
+  (Array.isArray(events) ? events : []).flatMap((event: unknown) =>
+    isObject(event) ? `${event.kind}/${event.verdict}` : [],
+  );
+
+test('that is killed with -9 ends each round settled or refunded, never half', async () => {
+  const intake = await world.startIntake();
+  const before = await world.balance();
+  world.delayMs = () => Math.random() * 120;
+  world.faultOf = (action, opId) =>
+    action !== 'rollback' && world.seen.get(opId) === 1 && Math.random() < 0.1 ? 'lost' : 'none';
+  const ids: string[] = [];
+  let sandbox: RunningSandbox;
+  let session: string;
+  for (let life = 0; life < KILLS; life++) {
+    sandbox = await world.startSandbox(intake);
+    session = await world.launch(sandbox);
+    const playing = Array.from({ length: ROUNDS_A_LIFE }, (_, place) => {
+      const id = `k${life}-${place}`;
+      ids.push(id);
+      const round = { session_id: session, round_id: id, bets: ['1.00', '2.00'], wins: ['5.00'] };
+      return sandbox.call(PLAY, { ...round, ...(place === 0 && { wins: [], ending: 'void' }) });
+    });
+    const broken = Promise.allSettled(playing);
+    await sleep(100 + Math.random() * 700);
+    sandbox.command.signal('SIGKILL');
+    await sandbox.command.ending();
+    await broken;
+  }
+  const last = await world.startSandbox(intake);
+  let [expected, ended] = [0, 0];
+  for (const id of ids) {
+    const { status } = await last.call('/sandbox/getRound', { round_id: id });
+    if (status === 404) continue;
+    const { body } = await world.ended(last, id);
+    ended++;
+    const kinds = kindsOf(body.events);
+    const isSettled = body.state === 'settled';
+    expect([id, body.state]).toEqual([id, isSettled ? 'settled' : 'refunded']);
+    expect(kinds.filter((kind) => /^(settled|refund)/.test(kind))).toEqual([
+      isSettled ? 'settled/accepted' : 'refund/accepted',
+    ]);
+    if (isSettled) {
+      expect(kinds).toEqual(['bet/accepted', 'bet/accepted', 'win/accepted', 'settled/accepted']);
+      expected += 200;
+    }
+  }
+  expect(ended).toBeGreaterThan(KILLS);
+  expect((await world.balance()) - before).toBe(expected);
+  const counted = await world.rows(
+    "select coalesce(sum(case kind when 'win' then amount_minor when 'bet' then -amount_minor else 0 end), 0)::int from promo.ledger",
+  );
+  expect(counted).toEqual([[expected]]);
+  expect(await world.rows('select * from promo.anomalies')).toEqual([]);
+});
+
+test('whose intake is away keeps the events, and sends them once it is back', async () => {
+  const port = await world.startIntake();
+  await world.stopIntake();
+  const sandbox = await world.startSandbox(port);
+  const session = await world.launch(sandbox);
+  const { body } = await sandbox.call(PLAY, { session_id: session, round_id: 'kept', bets: ['1.00'] });
+  expect([body.state, kindsOf(body.events)]).toEqual(['settled', ['bet/null', 'settled/null']]);
+  await sandbox.command.waitForLog('cannot publish events of the sandbox, retrying');
+  await world.startIntake(port);
+  expect(kindsOf((await world.ended(sandbox, 'kept')).body.events)).toEqual([
+    'bet/accepted',
+    'settled/accepted',
+  ]);
+});
