@@ -118,16 +118,21 @@ test.each<[string, url: () => string, expected: RegExp]>([
     () => withOptions('-c nonsense=1'),
     /unrecognized configuration parameter "nonsense"\. Postgres has no such setting\. Correct the options in DATABASE_URL/,
   ],
-  [
-    'a statement timeout of the address',
-    () => withOptions('-c statement_timeout=1ms'),
-    /statement timeout\. Look in pg_stat_activity .* If statement_timeout is set .*, raise it\.$/,
-  ],
 ])('%s', async (_, url, expected) => {
-  // Several statements: one of them takes longer than a millisecond.
-  const args = ['verify'];
-  expect(await refused(args, { DATABASE_URL: url(), KAFKA_BROKERS: 'localhost:1' })).toMatch(expected);
+  const settings = { DATABASE_URL: url(), KAFKA_BROKERS: 'localhost:1' };
+  expect(await refused(['verify'], settings)).toMatch(expected);
 });
+
+test('a statement that is cancelled at its timeout', () =>
+  withClient(database, async (client) => {
+    const applied = new RunningCommand(APPLY, { DATABASE_URL: database });
+    expect(await applied.ending()).toMatchObject({ code: 0 });
+    // This transaction of the command has a statement timeout of 10 s, and no lock timeout.
+    await client.query('begin; lock table promo_store.operations in access exclusive mode');
+    expect(await refused(['reference', 'rollback', '--to', '1'], { DATABASE_URL: database })).toMatch(
+      /statement timeout\. Look in pg_stat_activity .* If statement_timeout is set .*, raise it\.$/,
+    );
+  }));
 
 describe('a server that is no Postgres', () => {
   test.each([
