@@ -24,6 +24,9 @@ const LOW_SHARE = 3 / 4;
  */
 const MAX_OPENED_BYTES = 64 * 1024 * 1024;
 
+/** A larger chunk fills a batch alone: as many decompressed bytes as gather.ts allows. */
+const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
+
 /**
  * Divides memory among the queues of a worker's partitions that hold records. A single queue gets a large
  * share on purpose. The records left when its fetches resume must last until the fetch in flight for the
@@ -68,6 +71,8 @@ export class ChunkQueue {
   private pushedUpTo = 0;
   /** Decompressed bytes of this queue that wait. */
   private openedBytes = 0;
+  /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
+  private expectedBytes = 0;
   /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
   private peeking: Promise<unknown> | null = null;
 
@@ -127,6 +132,11 @@ export class ChunkQueue {
   /** Memory of the decompressed chunks. */
   get decompressedBytes(): number {
     return this.chunks.reduce((sum, chunk) => sum + chunk.openedBytes, 0);
+  }
+
+  /** Whether the next chunk may be large. One small chunk among large ones changes little. */
+  get hasLargeChunks(): boolean {
+    return this.expectedBytes > LARGE_CHUNK_BYTES;
   }
 
   /** Stops counting the decompressed bytes as waiting: the queue is in use again. */
@@ -196,6 +206,7 @@ export class ChunkQueue {
           if (!mayOpen) return head;
           try {
             await chunk.open();
+            this.expectedBytes = Math.max(chunk.openedBytes, chunk.chunk.bytes, this.expectedBytes / 2);
           } catch (error) {
             if (head.length > 0) return head;
             throw error;

@@ -110,11 +110,11 @@ export class Lane {
   }
 
   /**
-   * It has batches of its own, to spare the others: its last records were not decided, or its position is not
-   * settled.
+   * It has batches of its own, to spare the others: its last records were not decided, its position is not
+   * settled, or its chunks take long to decompress.
    */
   get isAlone(): boolean {
-    return this.isSuspect || !this.position.isSettled;
+    return this.isSuspect || this.queue.hasLargeChunks || !this.position.isSettled;
   }
 
   /** Whether fetches are paused until more of the queue is decided. */

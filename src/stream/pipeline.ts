@@ -78,6 +78,8 @@ export class Pipeline {
   private readonly inFlight = new Set<Batch>();
   private isStopped = false;
   private isPumpScheduled = false;
+  /** The latest batch was of a lane alone. The others are next, or many such lanes would delay them. */
+  private wasAlone = false;
   /** Ends the wait for lanes whose records are on their way; null where nothing waits for them. */
   private waitForLanes: AbortController | null = null;
 
@@ -122,9 +124,10 @@ export class Pipeline {
     for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
     const together = [...this.ready].filter(({ isAlone }) => !isAlone);
     const alone = batches.filter(({ isAlone }) => isAlone).length;
-    // Lanes in trouble leave a batch to the others, however long the store takes for them.
+    // Lanes in trouble leave a batch to the others, however long they take.
     const mayBeAlone = alone < Math.max(1, partitionsAtOnce - 1);
-    const [first] = mayBeAlone ? this.ready : together;
+    const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
+    const [first] = isTurnOfOthers ? together : this.ready;
     if (first?.isAlone) return this.mayBegin(bytesOf([first]), LARGE_BATCH_BYTES) ? [first] : [];
     if (areRoundsShared?.()) return this.allLanes(together, batches.length - alone);
     if (together.length > 0) return this.mayBegin(bytesOf(together), LARGE_BATCH_BYTES) ? together : [];
@@ -177,6 +180,7 @@ export class Pipeline {
     this.waitForLanes = null;
     const ended = new AbortController();
     this.inFlight.add(batch);
+    this.wasAlone = batch.isAlone;
     void this.deps.clock.sleep(LONGEST_TURN_MS, ended.signal).then(() => {
       batch.state = 'late';
       this.schedulePump();

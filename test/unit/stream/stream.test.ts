@@ -997,6 +997,33 @@ describe('a batch of several partitions', () => {
     expect(new Map(first).get(1)).toBe(93);
   });
 
+  it.each([false, true])(
+    'has each partition of small chunks, beside one of many with large ones (rounds shared: %s) [U3 S8]',
+    async (areRoundsShared) => {
+      const LARGE = 60 * MEBIBYTE;
+      const batches: number[][] = [];
+      const onBatch = (partitions: readonly number[]) => void batches.push([...partitions]);
+      const { clock, source, assign } = setUp({ onBatch, areRoundsShared: () => areRoundsShared });
+      const sizes = [LARGE, LARGE, LARGE, LARGE, 100, MEBIBYTE];
+      await assign(...sizes.keys());
+      const send = (offset: number) => {
+        for (const [to, size] of sizes.entries())
+          source.listener?.onChunk(chunkOf(partition(to), [streamRecord(offset)], offset + 1, size));
+      };
+      for (let offset = 0; offset < 3; offset++) {
+        send(offset);
+        await clock.pass(0);
+      }
+      // The first chunks show the sizes.
+      expect(batches.map(String)).toEqual([
+        ...['0', '1', '2', '3', '4,5'],
+        ...['0', '4,5', '1', '2', '3'],
+        ...['4,5', '0', '1', '2', '3'],
+      ]);
+      expect(source.commits.length).toBeGreaterThan(0);
+    },
+  );
+
   it('takes all of one partition before the next, where they share no rounds', async () => {
     const [first, second] = await threeFull(false, [1000, 1000, 1000]);
     expect([first, second]).toEqual([[[0, 100]], [[1, 20]]]);
