@@ -20,7 +20,8 @@
  * Where they share none, a batch takes all records of one lane before it goes on to the next. Batches of
  * different lanes are then in flight side by side.
  *
- * A lane whose records cannot be decided together with others has a batch of its own until they are decided.
+ * A lane in trouble, or with large chunks, has batches of its own. Such batches leave one place in flight to
+ * the other lanes, and take turns with their batches.
  */
 
 import { observeAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
