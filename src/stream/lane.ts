@@ -110,7 +110,7 @@ export class Lane {
   }
 
   /**
-   * It has batches of its own, to spare the others: its last records were not decided, its position is not
+   * It has batches of its own, to spare the others. Its last records were not decided, its position is not
    * settled, or its chunks take long to decompress.
    */
   get isAlone(): boolean {
