@@ -6,11 +6,13 @@
 import { DONE } from '../cli/exit-codes';
 import { integerOf, type Options, requestedBy } from '../cli/option-values';
 import { readConfig } from '../config/config';
+import { LIMITS } from '../contract/limits';
 import {
   dropMonthsBefore,
   erasePlayer,
   forgetDroppedAttributions,
   forgetDroppedPlayers,
+  forgetWalletCalls,
   planRetention,
 } from '../ledger/operations';
 import { counted } from '../lib/printable';
@@ -40,6 +42,8 @@ export async function applyRetention(options: Options): Promise<number> {
     );
   const attributions = await forgetDroppedAttributions(DATABASE);
   if (attributions > 0) console.log(`attributions of dropped months deleted: ${attributions}`);
+  const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);
+  if (calls > 0) console.log(`wallet calls deleted: ${calls}`);
   return DONE;
 }
 
@@ -58,10 +62,14 @@ export async function erase(options: Options): Promise<number> {
     ({ verdicts, rounds }) =>
       console.log(`${counted(verdicts, 'verdict')}, ${counted(rounds, 'round')} so far`),
   );
-  const { erasure, verdicts, rounds, payloads } = erased;
+  const { erasure, verdicts, rounds, payloads, walletCalls = 0 } = erased;
   console.log(
     `erased: ${counted(verdicts, 'verdict now names', 'verdicts now name')} erased:${erasure}; ${counted(rounds, 'round')} and ${counted(payloads, 'payload')} no longer identify the player`,
   );
+  if (walletCalls > 0)
+    console.log(
+      `${counted(walletCalls, 'wallet call')} without data of the player now: not sent again, and unresolved. Resolve by op_id with the operator: see promo.wallet_calls`,
+    );
   for (const line of LEFT) console.log(line);
   return DONE;
 }

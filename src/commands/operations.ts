@@ -135,7 +135,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'erase-player',
     summary: 'erase a player from all stored data, for good',
     purpose:
-      'Replaces the player by erased:N in all history, and deletes tags and payloads that could identify the player.',
+      'Replaces the player by erased:N in all history, and deletes tags and payloads that could identify the player. Open wallet calls of the player are not sent again, and are unresolved.',
     example: 'cat player.txt | promo-intake erase-player --operator acme',
     options: {
       operator: { value: 'ID', required: true, help: 'the operator of the player' },

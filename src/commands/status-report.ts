@@ -43,13 +43,20 @@ export interface Report {
     readonly became: number;
     readonly dead_letters: number;
   }>;
+  readonly wallet_calls: OrUnknown<{
+    readonly open: number;
+    readonly unresolved: number;
+    /** How long the oldest due call has waited; 0 where none is due. */
+    readonly oldest_due_seconds: number | null;
+  }>;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
   readonly partitions: readonly ReportedPartition[];
   readonly configuration: readonly EffectiveSetting[];
 }
 
 export function describeReport(report: Report): string[] {
-  const { schema, reference, group, lag, balance, invariants, partitions, configuration } = report;
+  const { schema, reference, group, lag, balance, wallet_calls, invariants, partitions, configuration } =
+    report;
   const show = <T extends object>(part: OrUnknown<T>, describeValue: (value: T) => string) =>
     'unknown' in part ? 'unknown' : describeValue(part);
   const behind = partitions.filter(({ lag_records }) => lag_records !== 0);
@@ -59,6 +66,7 @@ export function describeReport(report: Report): string[] {
     `group       ${show(group, ({ members }) => counted(members, 'member'))}`,
     `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${seconds(all.seconds)}`}; ${counted(all.undecided_partitions, 'undecided partition')}`)}`,
     `balance     ${show(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
+    `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${seconds(all.oldest_due_seconds)}` : ''}`)}`,
     `invariants  ${show(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : counted(damages, 'damage')))}`,
     ...behind.map(
       ({ topic, partition, lag_records, lag_seconds, undecided }) =>

@@ -18,6 +18,7 @@ import {
   readVersions,
   type StoredVersions,
 } from '../ledger/operations';
+import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
 import { ageOf, inTime, LATE, NEVER, systemClock } from '../lib/clock';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
@@ -41,6 +42,8 @@ const RETRIES = 2;
  * (U2).
  */
 const UNDECIDED_AFTER_SECONDS = 60;
+/** A process looks for due wallet calls every second. An attempt of each call of an outage takes a while. */
+const LATE_CALL_SECONDS = 300;
 
 /** A part of the status, or the reason why it is unknown. */
 export type ReportPart<T> = { readonly value: T } | { readonly unknown: string };
@@ -52,6 +55,7 @@ export interface Facts {
   readonly balance: ReportPart<readonly PartitionBalance[]>;
   readonly positions: ReportPart<readonly Position[]>;
   readonly members: ReportPart<number>;
+  readonly walletCalls: ReportPart<WalletBacklog>;
   /**
    * The age in seconds of the oldest undecided record in Kafka, by `keyOf`. Only for partitions where it was
    * found.
@@ -87,9 +91,10 @@ async function look(check: boolean): Promise<Facts> {
     : { value: null };
   const cluster = part(() => readClusterId(kafka), AGAIN_WITHIN_MS);
   const readHere = async () => readBalance(DATABASE, valueIn(await cluster));
-  const [versions, balance, members] = await Promise.all([
+  const [versions, balance, walletCalls, members] = await Promise.all([
     part(() => readVersions(DATABASE)),
     part(readHere),
+    part(() => readWalletBacklog(DATABASE)),
     part(() => countMembers(kafka, KAFKA_GROUP_ID)),
   ]);
   const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
@@ -122,6 +127,7 @@ async function look(check: boolean): Promise<Facts> {
     balance,
     positions,
     members,
+    walletCalls,
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
@@ -204,6 +210,7 @@ export function assess(facts: Facts): Report {
               `${keyOf(each)}: ${counted(each.recordsRead, 'record was', 'records were')} read, but ${each.became} have a counted result: run promo-intake verify`,
             ],
       ),
+      ...walletProblems(facts),
       ...((valueIn(facts.damages) ?? 0) > 0
         ? [`${counted(valueIn(facts.damages) ?? 0, 'damage')} of the invariants: run promo-intake verify`]
         : []),
@@ -226,6 +233,9 @@ export function assess(facts: Facts): Report {
       became: sum(({ became }) => became),
       dead_letters: sum(({ deadLetters }) => deadLetters),
     })),
+    wallet_calls: mapPart(facts.walletCalls, ({ open, unresolved, oldestDueSeconds }) => ({
+      ...{ open, unresolved, oldest_due_seconds: rounded(oldestDueSeconds) },
+    })),
     invariants: mapPart(facts.damages, (damages) => ({ damages })),
     partitions,
     configuration: facts.configuration,
@@ -237,12 +247,13 @@ function mapPart<T, R>(part: ReportPart<T>, map: (value: T) => R): OrUnknown<R> 
 }
 
 /** The unknown parts, grouped by reason. */
-function unknowns({ versions, balance, positions, members, damages }: Facts): string[] {
+function unknowns({ versions, balance, positions, members, walletCalls, damages }: Facts): string[] {
   const parts = [
     ['versions', versions],
     ['counters', balance],
     ['lag', positions],
     ['members of the group', members],
+    ['wallet calls', walletCalls],
     ['invariants', damages],
   ] as const;
   const byReason = new Map<string, string[]>();
@@ -282,6 +293,22 @@ function unread(facts: Facts): string[] {
           `no worker reads ${topic} any more, and ${counted(records, 'record of it is', 'records of it are')} not decided`,
         ],
   );
+}
+
+function walletProblems({ walletCalls }: Facts): string[] {
+  const { unresolved = 0, oldestDueSeconds = 0 } = valueIn(walletCalls) ?? {};
+  return [
+    ...(unresolved > 0
+      ? [
+          `${counted(unresolved, 'wallet call is', 'wallet calls are')} unresolved: resolve them with the operator, and call promo.close_wallet_call`,
+        ]
+      : []),
+    ...(oldestDueSeconds > LATE_CALL_SECONDS
+      ? [
+          `the oldest due wallet call has waited for ${seconds(oldestDueSeconds)}: start a process that calls wallets, or give the wallet more connections`,
+        ]
+      : []),
+  ];
 }
 
 function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number): string[] {

@@ -18,6 +18,7 @@ import { makeKafkaSource } from '../kafka/consumer/group-source';
 import type { ReadDecidedUpTo } from '../kafka/moved-offsets';
 import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
+import { sampleWalletBacklog } from '../ledger/wallet-backlog';
 import { systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
@@ -34,6 +35,7 @@ import { makeStart, monthsPart, needStore, observeSteps, serve, tracingPart } fr
 import { WORKER_SETTINGS } from './settings';
 import { unreadTopics } from './unread-topics';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
+import { makeWalletGauges } from './wallet-gauges';
 
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
@@ -43,7 +45,11 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
   const version = await packageVersion();
   metrics.buildInfo.set({ version, node: process.versions.node }, 1);
-  metrics.beforeScrape = () => observeState(metrics, running, wireFormat.lookUps);
+  let refreshWalletGauges = (): void => undefined;
+  metrics.beforeScrape = () => {
+    observeState(metrics, running, wireFormat.lookUps);
+    refreshWalletGauges();
+  };
   for (const { name } of DEAD_LETTER_REASONS) metrics.deadLetters.inc({ reason: name }, 0);
   /** For the metrics, which are read before there is a stream. */
   let running: Stream | null = null;
@@ -69,6 +75,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
           ),
         stop: (pool) => pool.end(),
       });
+      const read = () => sampleWalletBacklog(pool);
+      refreshWalletGauges = makeWalletGauges({ read, metrics, clock: systemClock, logger });
       const references = makeReferences(pool);
       const own = new OwnTopics(config);
       const wantedTopics = withoutOwn(own, logger, async () => {

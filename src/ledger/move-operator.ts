@@ -26,6 +26,7 @@ import {
   type MoveState,
   readCell,
   readStates,
+  refuseOpenCalls,
 } from './move-phases';
 import { type CopyStep, copySteps, panicsOf } from './moved-rows';
 
@@ -77,12 +78,15 @@ export function moveOperator(request: MoveRequest, report: MoveReport = () => un
     const { operator } = request;
     let state = plan.state;
     if (state === 'none') {
+      await refuseOpenCalls(from, operator);
       await fence(from, operator, plan.toCell);
       state = 'copying';
     }
     let rows = new Map<string, number>();
     if (state === 'copying') {
       await awaitOlderTransactions(from);
+      // Calls that began before the fence are stored by now, and no later one begins.
+      await refuseOpenCalls(from, operator);
       report(`fenced: cell ${plan.fromCell} decides no event of ${operator} any more`);
       const departure = await findDeparture(from, operator);
       const arrival = await reserve(from, to, departure, plan.fromCell);

@@ -191,6 +191,23 @@ export async function fence(from: Client, operator: string, toCell: string): Pro
   });
 }
 
+/**
+ * Wallet calls stay in their store, and are only sent by it. A new one is refused while the operator moves.
+ * @throws MoveRefused while the operator has calls that are not over
+ */
+export async function refuseOpenCalls(from: Client, operator: string): Promise<void> {
+  const [found] = await all<{ open: string; unresolved: string }>(
+    from,
+    `select count(*) filter (where state = 'open') as open, count(*) filter (where state = 'unresolved') as unresolved
+    from promo_store.wallet_calls where operator_id = $1 and state in ('open', 'unresolved')`,
+    [operator],
+  );
+  if (found === undefined || (found.open === '0' && found.unresolved === '0')) return;
+  throw new MoveRefused(
+    `wallet calls of ${operator} are not over in the leaving cell: ${found.open} open, ${found.unresolved} unresolved. Begin no new ones, and let its processes finish the open ones: see promo.wallet_calls. Close unresolved ones by promo.close_wallet_call. Then run the command again`,
+  );
+}
+
 /** The numbers of a leaving operator, as its store keeps them until the rows are deleted. */
 export interface LeavingNumbers {
   readonly feeds: readonly { no: number; id: string }[];

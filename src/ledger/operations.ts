@@ -287,6 +287,33 @@ export async function forgetDroppedAttributions(database: string | StoreAccess):
   return Number(forgotten);
 }
 
+/** The number of calls in one transaction. */
+const FORGET_CALLS = 10_000;
+
+/**
+ * Deletes wallet calls that were over before the date, and for the given months.
+ *
+ * @param leastMonths how long wallets keep their answers. Until then, a repeated call has to find its state
+ * @returns their number
+ * @throws StoreError
+ */
+export async function forgetWalletCalls(
+  database: string | StoreAccess,
+  firstKept: string,
+  leastMonths: number,
+): Promise<number> {
+  for (let sum = 0; ; ) {
+    const [[gone] = []] = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS }, (query) =>
+      query(
+        `select promo.forget_wallet_calls(least($1::date at time zone 'utc', now() - make_interval(months => $2)), $3)::text`,
+        [firstKept, leastMonths, FORGET_CALLS],
+      ),
+    );
+    if (Number(gone) === 0) return sum;
+    sum += Number(gone);
+  }
+}
+
 // --- erasure
 
 export interface Erased {
@@ -295,6 +322,8 @@ export interface Erased {
   readonly verdicts: number;
   readonly rounds: number;
   readonly payloads: number;
+  /** Open wallet calls that were stopped, and are unresolved. Absent where there are none. */
+  readonly walletCalls?: number;
 }
 
 /**
@@ -319,6 +348,7 @@ export async function erasePlayer(
       verdicts: sum.verdicts + erased.verdicts,
       rounds: sum.rounds + erased.rounds,
       payloads: sum.payloads + erased.payloads,
+      ...(erased.walletCalls !== undefined && { walletCalls: erased.walletCalls }),
     };
     progress(sum);
     if (isDone) return sum;
@@ -327,15 +357,19 @@ export async function erasePlayer(
 
 const ERASE = `select erasure_no::text, verdicts::text, rounds::text, payloads::text, is_done
 from promo.erase_player($1, $2, $3, $4)`;
+/** All calls of the erasure so far. */
+const ERASED_CALLS = `select outcome ->> 'wallet_calls' from promo.operations where operation_no = $1`;
 
 async function eraseSome(
   database: string | StoreAccess,
   requestedBy: string,
   values: readonly unknown[],
 ): Promise<{ erased: Erased; isDone: boolean }> {
-  const [row = []] = await inStore(database, { timeoutMs: ERASE_TIMEOUT_MS, requestedBy }, (query) =>
-    query(ERASE, values),
-  );
-  const [erasure = 0, verdicts = 0, rounds = 0, payloads = 0] = row.slice(0, 4).map(Number);
-  return { erased: { erasure, verdicts, rounds, payloads }, isDone: row[4] === true };
+  return inStore(database, { timeoutMs: ERASE_TIMEOUT_MS, requestedBy }, async (query) => {
+    const [row = []] = await query(ERASE, values);
+    const [[calls = null] = []] = await query(ERASED_CALLS, [row[0]]);
+    const [erasure = 0, verdicts = 0, rounds = 0, payloads = 0] = row.slice(0, 4).map(Number);
+    const walletCalls = calls === null ? {} : { walletCalls: Number(calls) };
+    return { erased: { erasure, verdicts, rounds, payloads, ...walletCalls }, isDone: row[4] === true };
+  });
 }

@@ -18,7 +18,7 @@ const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, 
 /** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
-  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 

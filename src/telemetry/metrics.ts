@@ -259,6 +259,29 @@ export function makeMetrics(role?: Role) {
         labels: ['result'],
       }),
     ),
+    walletCallsOpen: new Gauge(
+      describe('wallet_calls_open', {
+        of: 'worker',
+        help: "Calls of operators' wallets that are not over, in the whole store. Read at most every 10 s, behind a scrape.",
+        action:
+          'Where it grows, a wallet does not answer, or no process sends calls again: see promo_intake_wallet_oldest_due_seconds.',
+      }),
+    ),
+    walletCallsUnresolved: new Gauge(
+      describe('wallet_calls_unresolved', {
+        of: 'worker',
+        help: "Calls of operators' wallets that people have to resolve, in the whole store.",
+        action: 'Resolve them with the operator, and close them: docs/runbook.md.',
+      }),
+    ),
+    walletOldestDueSeconds: new Gauge(
+      describe('wallet_oldest_due_seconds', {
+        of: 'worker',
+        help: 'Seconds for which the oldest due call of a wallet has waited, in the whole store; 0 where none is due.',
+        action:
+          'Above a minute: no process sends wallet calls again, or all its connections to one wallet are in use.',
+      }),
+    ),
     ...makeWebhookMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {

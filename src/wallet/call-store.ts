@@ -47,7 +47,11 @@ export interface FoundCall {
 }
 
 export interface CallStore {
-  /** Stores a call whose first attempt begins now. Null where its op_id exists. @throws StoreError */
+  /**
+   * Stores a call whose first attempt begins now. Null where its op_id exists, or where the operator moves to
+   * another cell.
+   * @throws StoreError
+   */
   begin(operatorId: string, call: NewCall, leaseMs: number): Promise<HeldCall | null>;
   /** Takes calls that are due, at most `free` of each operator. @throws StoreError */
   take(free: ReadonlyMap<string, number>, leaseMs: number): Promise<HeldCall[]>;
@@ -65,7 +69,8 @@ const HISTORY = `attempts, ${ms('c.first_sent_at')}, ${ms('c.last_sent_at')}, ${
 const BEGIN_CALL: Statement = {
   name: 'begin_wallet_call',
   text: `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, due_at, sending_since, lease_no)
-values ($1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${after('$7')}, now(), 1)
+select $1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${after('$7')}, now(), 1
+where not exists (select from promo.moves m where m.operator_id = $1 and (m.direction = 'out' or m.state <> 'done'))
 on conflict (operator_id, op_id) do nothing
 returning call_no, lease_no, ${ms('now()')}`,
 };

@@ -183,7 +183,10 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
       const held = await store.begin(operatorId, made.call, leaseMs);
       const answer = held === null ? null : await attempt(wallet, held, heldSince);
       const found = await store.find(operatorId, opId);
-      if (found === null) throw new Error(`the call ${opId} is no longer stored`);
+      if (found === null)
+        throw new InvalidCall(
+          `${operatorId} is in another cell, or moves to one: call its wallet from there after the move`,
+        );
       if (!isSameCall(found, made.call))
         throw new InvalidCall(`the op_id ${opId} was used with other content: give each operation its own`);
       return { ...found.view, body: answer?.type === 'ok' ? answer.body : null };

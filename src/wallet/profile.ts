@@ -58,7 +58,10 @@ export interface CallProfile {
   readonly success: { readonly field: FieldPath; readonly is: string | number | boolean } | null;
   /** The place of the balance in a success. Null: the wallet returns none. */
   readonly balance: FieldPath | null;
-  /** The calls that one process sends at a time, 2 or more. Half of them are for resent calls. */
+  /**
+   * The calls that one process sends at a time, 2 or more. Half of them are for resent calls. No limit holds over
+   * all processes: choose what the wallet takes, divided by the most processes that will run.
+   */
   readonly connections: number;
 }
 

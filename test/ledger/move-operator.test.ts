@@ -235,3 +235,36 @@ test('every table that names feeds is moved', async () => {
   const switched = ['feeds', 'partitions', 'dropped_rows'];
   expect(named.flat()).toEqual([...moved.filter((table) => table !== 'panics'), ...switched].sort());
 });
+
+test('a move is refused while a wallet call of the operator is not over, before and behind the fence [X10]', async () => {
+  await decideInA();
+  await leaveA();
+  const call = (state: string) =>
+    a.rows(
+      `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, state, due_at)
+      values ('acme', $1, 'credit', '', '{}', '{}', $1, now())`,
+      [state],
+    );
+  const close = () => a.rows('delete from promo_store.wallet_calls');
+  await call('open');
+  await expect(moveOperator(request())).rejects.toThrow('1 open, 0 unresolved');
+  expect(await a.rows('select * from promo.moves')).toEqual([]);
+  await close();
+  await call('unresolved');
+  await expect(moveOperator(request())).rejects.toThrow('promo.close_wallet_call');
+  await close();
+  // A call that began before the fence, and became visible behind it.
+  const reports: string[] = [];
+  await a.rows(
+    `create function late() returns trigger language plpgsql as $$ begin
+      insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, due_at)
+      values ('acme', 'late', 'credit', '', '{}', '{}', now()); return new; end $$`,
+  );
+  await a.rows('create trigger late after insert on promo_store.moves for each row execute function late()');
+  await expect(moveOperator(request(), (line) => reports.push(line))).rejects.toThrow('1 open');
+  expect(reports).toEqual([]);
+  await a.rows('drop trigger late on promo_store.moves');
+  await close();
+  await moveOperator(request());
+  expect(await a.rows('select state from promo.moves')).toEqual([['done']]);
+});

@@ -110,6 +110,16 @@ it('each metric moves with its subject', () =>
       await untilIs('retries_total{class="data"}', (retries) => retries > 0);
       await world.rows('drop trigger refuse on promo_store.history');
 
+      // The numbers of wallet calls come from the store, behind the next scrape.
+      await world.rows(
+        `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, state, due_at)
+        select 'acme', 'op-' || n, 'credit', '', '{}', '{}', case n when 1 then 'open' else 'unresolved' end, now() - interval '1 minute'
+        from generate_series(1, 3) n`,
+      );
+      await untilIs('wallet_calls_unresolved', (calls) => calls === 2);
+      expect(await at('wallet_calls_open')).toBe(1);
+      expect(await at('wallet_oldest_due_seconds')).toBeGreaterThanOrEqual(60);
+
       // A second worker takes a partition over: the first one serves no series of it any more.
       await world.started();
       await untilIs('assigned_partitions', (partitions) => partitions === 1);

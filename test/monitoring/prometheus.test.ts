@@ -130,6 +130,9 @@ create function disturb() returns trigger language plpgsql as $$ begin
   return new; end $$;
 create trigger disturb before insert on promo_store.history for each row execute function disturb();`;
 
+const UNRESOLVED = `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, state, due_at)
+values ('acme', 'op-1', 'reconcile', '', '{}', '{}', 'unresolved', now())`;
+
 testWith(findPrometheus('prometheus'))(
   'each alert fires at its fault, and each query of each panel returns series',
   () =>
@@ -160,6 +163,7 @@ testWith(findPrometheus('prometheus'))(
         const [broker = ''] = brokers;
         const send = (topic: string, records: readonly Outgoing[]) => produce(topic, records, { brokers });
         await world.pool.query(DISTURB);
+        await world.pool.query(UNRESOLVED);
         // The group was at offset 0, and two later records are gone before it comes back.
         await send(topics.gap, logins('gap', 4));
         await withAdmin(async (admin) => {

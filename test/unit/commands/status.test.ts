@@ -12,6 +12,7 @@ const facts = (more: Partial<Facts> = {}): Facts => ({
   balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
   positions: value([{ ...at, low: 0, high: 12, committed: 10 }]),
   members: value(1),
+  walletCalls: value({ open: 2, unresolved: 0, oldestDueSeconds: 0 }),
   oldestSeconds: new Map([['t/0', 5]]),
   oldestUnknown: null,
   wanted: ['t'],
@@ -28,6 +29,7 @@ test('lag that workers reduce needs no person [U1]', () => {
     reference: { version: 3 },
     lag: { records: 2, seconds: 5, undecided_partitions: 0 },
     balance: { records_read: 9, became: 9, dead_letters: 1 },
+    wallet_calls: { open: 2, unresolved: 0, oldest_due_seconds: 0 },
     partitions: [{ ...at, lag_records: 2, lag_seconds: 5, idle_seconds: 70, undecided: false }],
   });
 });
@@ -140,6 +142,16 @@ test.each<[string, Partial<Facts>, RegExp]>([
     /9 records were read, but 8 have a counted result/,
   ],
   ['invariants are damaged', { damages: value(4) }, /4 damages/],
+  [
+    'wallet calls are unresolved',
+    { walletCalls: value({ open: 0, unresolved: 1, oldestDueSeconds: 0 }) },
+    /^1 wallet call is unresolved: .* promo\.close_wallet_call/,
+  ],
+  [
+    'a wallet call is due for long',
+    { walletCalls: value({ open: 1, unresolved: 0, oldestDueSeconds: 301 }) },
+    /^the oldest due wallet call has waited for 301 s: start a process/,
+  ],
 ])('reports: %s', (_, more, expected) => {
   expect(needs(more)).toEqual([expect.stringMatching(expected)]);
 });

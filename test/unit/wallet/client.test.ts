@@ -84,7 +84,7 @@ const FAULTS: Readonly<Record<string, readonly [act: (socket: Socket) => void, c
   ],
 };
 
-test.each(Object.entries(FAULTS))('a wallet that %s gives no answer', async (_, [act, cause]) => {
+test.each(Object.entries(FAULTS))('a wallet that %s gives no answer [X2]', async (_, [act, cause]) => {
   const { reply, ms } = await clientOf(await raw(act)).send(send);
   expect(interpretReply('debit', reply)).toMatchObject({ type: 'no_answer', cause });
   expect(ms).toBeLessThan(DEADLINE_MS + 1_000);
@@ -108,7 +108,7 @@ test('a port without a server is unreachable, with the code of the network', asy
   });
 });
 
-test('a redirect is not followed', async () => {
+test('a redirect is not followed [X13]', async () => {
   let reached = 0;
   const target = await listen(createServer((_, response) => response.end(String(reached++))));
   const url = await raw((socket) =>
@@ -124,7 +124,7 @@ test('an attempt that is stopped is interrupted', async () => {
   expect((await sending).reply).toEqual({ type: 'nothing', cause: 'interrupted' });
 });
 
-test('a certificate of no known authority is refused before anything is sent', async () => {
+test('a certificate of no known authority is refused before anything is sent [X13]', async () => {
   const { key, cert } = makeAuthority('nobody').sign('wallet', { host: 'localhost' });
   let requests = 0;
   const address = await listen(
