@@ -4,7 +4,7 @@
  */
 import { type Event, playWalletCalls } from './wallet-world';
 
-const SEEDS = Number(process.env.WALLET_SEEDS ?? 120);
+const SEEDS = Number(process.env.WALLET_SEEDS ?? 80);
 const FIRST = Number(process.env.WALLET_SEED ?? 1);
 
 jest.setTimeout(120_000 + SEEDS * 1_000);
@@ -20,12 +20,12 @@ const EVENTS: Readonly<Record<Event, true>> = {
 test('no fault sends a bet after its rollback, leaves a call open, or contradicts the money in the wallet [X1] [X4] [X5] [X6] [X7]', async () => {
   const problems: string[] = [];
   const events = new Set<Event>();
-  for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+  for (let seed = FIRST; seed < FIRST + SEEDS && problems.length === 0; seed++) {
     const run = await playWalletCalls(seed);
     problems.push(...run.problems);
     for (const event of run.events) events.add(event);
   }
   expect(problems).toEqual([]);
   // Otherwise the seeds prove less than they seem to.
-  if (SEEDS >= 100) expect([...events].sort()).toEqual(Object.keys(EVENTS).sort());
+  if (SEEDS >= 80) expect([...events].sort()).toEqual(Object.keys(EVENTS).sort());
 });

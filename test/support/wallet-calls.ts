@@ -6,6 +6,7 @@ import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { type CallStore, makeCallStore } from '../../src/wallet/call-store';
 import { makeWalletCalls, type WalletCall, type WalletCalls } from '../../src/wallet/calls';
 import { makeWalletClient, type WalletClient } from '../../src/wallet/client';
+import type { PolicyTerms } from '../../src/wallet/policy';
 import type { CallProfile } from '../../src/wallet/profile';
 import { PLAYER, SECRET } from './wallet';
 
@@ -13,6 +14,7 @@ export interface CallerOptions {
   readonly profiles: readonly CallProfile[];
   readonly deadlineMs?: number;
   readonly leaseMs?: number;
+  readonly terms?: PolicyTerms;
   readonly wallNow?: () => number;
   readonly maxConnections?: number;
   readonly wrapStore?: (store: CallStore) => CallStore;
@@ -44,9 +46,17 @@ export function makeCaller(databaseUrl: string, options: CallerOptions): Caller 
     clients: clients.map((client) => options.wrapClient?.(client) ?? client),
     ...{ clock: systemClock, newId: randomUUID, logger },
     ...(leaseMs !== undefined && { leaseMs }),
+    ...(options.terms !== undefined && { terms: options.terms }),
   });
   return { calls, pool, log: () => lines.join('') };
 }
+
+/** Times of the test with several processes: seconds in place of hours. */
+export const CREW = {
+  deadlineMs: 500,
+  leaseMs: 4_500,
+  terms: { firstWaitMs: 50, longestWaitMs: 400, briefMs: 2_000, resendMs: 6_000 },
+} as const;
 
 export function aCall(opId: string, more: Partial<WalletCall> = {}): WalletCall {
   return { operatorId: 'acme', action: 'debit', opId, values: { player: PLAYER, amount: '100' }, ...more };

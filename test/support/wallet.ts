@@ -65,6 +65,10 @@ export class TestWallet {
     return counts;
   }
 
+  hasMoved(opId: string): boolean {
+    return this.moved.has(opId);
+  }
+
   private async receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(Buffer.from(chunk));

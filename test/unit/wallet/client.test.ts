@@ -1,14 +1,18 @@
 /** One attempt of a wallet call over a real connection: each way to fail, and the reply that it becomes. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { makeAuthority } from '../../../dev/servers/certificates';
 import { interpretReply, MAX_REPLY_BYTES } from '../../../src/wallet/answer';
 import { makeWalletClient, UnfitProfile } from '../../../src/wallet/client';
 import type { CallProfile } from '../../../src/wallet/profile';
+import { startProgram } from '../../support/program';
 import { aProfile } from '../../support/wallet';
 
-const DEADLINE_MS = 400;
+const DEADLINE_MS = 1_000;
 const send = {
   action: 'debit',
   opId: 'op-1',
@@ -136,6 +140,41 @@ test('a certificate of no known authority is refused before anything is sent [X1
   expect(reply).toEqual({ type: 'nothing', cause: 'unreachable' });
   expect(networkCode).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/);
   expect(requests).toBe(0);
+});
+
+describe('a wallet with a certificate of a private authority', () => {
+  const program = join(__dirname, 'client-program.ts');
+  const authority = makeAuthority('private');
+  let directory: string;
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), 'wallet-authority-'));
+    writeFileSync(join(directory, 'ca.pem'), authority.ca);
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  test.each([
+    ['of its name is called', 'localhost', 'HTTP 200', 1],
+    ['of another name is refused', 'other.example', 'unreachable: ERR_TLS_CERT_ALTNAME_INVALID', 0],
+  ])(
+    '%s where NODE_EXTRA_CA_CERTS names the authority [X13]',
+    async (_, host, line, expected) => {
+      const { key, cert } = authority.sign('wallet', { host });
+      let requests = 0;
+      const address = await listen(
+        createTlsServer({ key, cert }, (_request, response) => {
+          requests++;
+          response.end(OK);
+        }),
+      );
+      const running = startProgram(program, {
+        WALLET_URL: `https://${address.replace('127.0.0.1', 'localhost')}`,
+        NODE_EXTRA_CA_CERTS: join(directory, 'ca.pem'),
+      });
+      await running.waitForLine(line);
+      expect(requests).toBe(expected);
+    },
+    60_000,
+  );
 });
 
 test('a profile with faults makes no client', () => {
