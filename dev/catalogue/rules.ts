@@ -123,18 +123,15 @@ export const CHAPTERS: readonly Chapter[] = [
     B7 | kept with its month and its events | elsewhere
     B8 | readers see no credited player | elsewhere
     X1 | a wallet call is stored before it is sent, with one content | elsewhere
-    X2 | replies of a wallet that count | elsewhere
-    X3 | the step after each attempt | elsewhere
-    X4 | a bet refused after an attempt without an answer | elsewhere
-    X5 | no bet is sent after its rollback is stored | elsewhere
-    X6 | one process holds a call | elsewhere
-    X7 | a crash leaves no call open | elsewhere
-    X8 | data of players in wallet calls | elsewhere
-    X9 | the backlog of wallet calls | elsewhere
-    X10 | wallet calls and the move of an operator | elsewhere
-    X11 | the clock of the store | elsewhere
-    X12 | limits of calls to a wallet | elsewhere
-    X13 | limits and secrets of an attempt | elsewhere
+    X2 | no bet is sent after its rollback is stored | elsewhere
+    X3 | one process holds a call | elsewhere
+    X4 | a crash leaves no call open | elsewhere
+    X5 | data of players in wallet calls | elsewhere
+    X6 | the backlog of wallet calls | elsewhere
+    X7 | wallet calls and the move of an operator | elsewhere
+    X8 | the clock of the store | elsewhere
+    X9 | limits of calls to a wallet | elsewhere
+    X10 | limits and secrets of an attempt | elsewhere
     D1 | one decision for every transport | elsewhere
     D2 | one transaction, in order of arrival | domain
     D3 | counters | elsewhere

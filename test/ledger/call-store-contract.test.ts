@@ -7,7 +7,7 @@ import { jump } from '../support/wallet-calls';
 
 jest.setTimeout(60_000);
 
-describe('the store of wallet calls [X1] [X6]', () => {
+describe('the store of wallet calls [X1] [X3]', () => {
   describeCallStoreContract(async () => {
     const store = await freshStore();
     return {

@@ -236,7 +236,7 @@ test('every table that names feeds is moved', async () => {
   expect(named.flat()).toEqual([...moved.filter((table) => table !== 'panics'), ...switched].sort());
 });
 
-test('a move is refused while a wallet call of the operator is not over, before and behind the fence [X10]', async () => {
+test('a move is refused while a wallet call of the operator is not over, before and behind the fence [X7]', async () => {
   await decideInA();
   await leaveA();
   const call = (state: string) =>

@@ -81,7 +81,7 @@ describe('a call that is answered', () => {
     expect(await takeAndSettle(calls)).toBe(0);
   });
 
-  test('leaves no data of the player in its row [X8]', async () => {
+  test('leaves no data of the player in its row [X5]', async () => {
     wallet.faults = ['bare_500'];
     const caller = aCaller();
     await caller.calls.start(aCall('op-1', { action: 'credit' }));
@@ -142,7 +142,7 @@ describe('a fault of the network', () => {
     expect(new Set(wallet.seen.map(({ requestId }) => requestId)).size).toBe(3);
   });
 
-  test.each(FAULTS)('%s for good: the bet is rolled back, and the stake is returned [X3]', async (fault) => {
+  test.each(FAULTS)('%s for good: the bet is rolled back, and the stake is returned [O5]', async (fault) => {
     wallet.faults = [fault, fault, fault];
     const caller = aCaller();
     await caller.calls.start(aCall('op-1'));
@@ -206,7 +206,7 @@ describe('a process that is killed', () => {
   }
 
   test.each(STEPS.flatMap((step) => ACTIONS.map((action) => [step, action] as const)))(
-    '%s of a %s: another process goes on [X7]',
+    '%s of a %s: another process goes on [X4]',
     async (step, action) => {
       const running = start({ MODE: 'start', KILL_AT: step, ACTION: action });
       await expect(running.waitForLine('survived')).rejects.toThrow('SIGKILL');
@@ -215,7 +215,7 @@ describe('a process that is killed', () => {
     },
   );
 
-  test.each(ACTIONS)('while the wallet works on a %s: another process goes on [X7]', async (action) => {
+  test.each(ACTIONS)('while the wallet works on a %s: another process goes on [X4]', async (action) => {
     wallet.faults = ['lost_by_silence'];
     const running = start({ MODE: 'start', ACTION: action });
     await until('the wallet has the request', STEP_DEADLINE_MS, () => wallet.seen.length === 1);
@@ -226,7 +226,7 @@ describe('a process that is killed', () => {
   });
 
   test.each(['after take', 'at send', 'before end', 'after end'])(
-    '%s of a resumed credit: another process goes on [X7]',
+    '%s of a resumed credit: another process goes on [X4]',
     async (step) => {
       wallet.faults = ['lost_by_reset'];
       const caller = aCaller();
@@ -241,7 +241,7 @@ describe('a process that is killed', () => {
 });
 
 describe('two processes at once', () => {
-  test('send each due call once [X6]', async () => {
+  test('send each due call once [X3]', async () => {
     const amount = 40;
     const profile = { connections: amount };
     // On a busy machine, 40 requests at once take longer than the usual deadline.
@@ -259,7 +259,7 @@ describe('two processes at once', () => {
     expect(wallet.balance).toBe(1_000 + amount * 100);
   });
 
-  test('store one answer where the lease ended during an attempt [X6]', async () => {
+  test('store one answer where the lease ended during an attempt [X3]', async () => {
     wallet.faults = ['lost_by_silence'];
     const slow = aCaller({ deadlineMs: 2_000 });
     const first = slow.calls.start(aCall('op-1', { action: 'credit' }));
@@ -284,7 +284,7 @@ describe('two processes at once', () => {
 });
 
 describe('a clock that jumps', () => {
-  test.each([-80 * HOUR, 80 * HOUR])('of a process by %d s changes no step [X11]', async (seconds) => {
+  test.each([-80 * HOUR, 80 * HOUR])('of a process by %d s changes no step [X8]', async (seconds) => {
     wallet.faults = ['bare_500'];
     let offset = 0;
     const caller = aCaller({ wallNow: () => Date.now() + offset });
@@ -296,7 +296,7 @@ describe('a clock that jumps', () => {
     expect(await stored()).toEqual(['op-1 ok 2']);
   });
 
-  test('of the store ahead during a bet rolls the bet back [X5]', async () => {
+  test('of the store ahead during a bet rolls the bet back [X2]', async () => {
     wallet.faults = ['lost_by_reset'];
     const caller = aCaller();
     await caller.calls.start(aCall('op-1'));
@@ -322,7 +322,7 @@ describe('a clock that jumps', () => {
 });
 
 describe('a slow wallet', () => {
-  test('does not delay the calls of another one [X12]', async () => {
+  test('does not delay the calls of another one [X9]', async () => {
     const other = await aWallet();
     const profiles = [aProfile(wallet.url), aProfile(other.url, { operatorId: 'bravo' })];
     const { calls } = aCaller({ profiles, deadlineMs: 3_000 });
@@ -347,7 +347,7 @@ describe('a slow wallet', () => {
     await running;
   });
 
-  test('has only so many connections, and a new call beyond them is refused before it is stored [X12]', async () => {
+  test('has only so many connections, and a new call beyond them is refused before it is stored [X9]', async () => {
     wallet.always = 'lost_by_silence';
     const { calls } = aCaller({ deadlineMs: 2_000 });
     const held = [calls.start(aCall('op-1')), calls.start(aCall('op-2'))];
@@ -358,7 +358,7 @@ describe('a slow wallet', () => {
   });
 });
 
-test('no log line has the secret, the key or data of the player [X13]', async () => {
+test('no log line has the secret, the key or data of the player [X10]', async () => {
   wallet.faults = [...FAULTS, 'none'];
   const signing = {
     ...({ type: 'hmac', hash: 'sha256', encoding: 'hex', header: 'X-Signature', prefix: '' } as const),

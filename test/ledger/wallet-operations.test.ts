@@ -57,7 +57,7 @@ describe('the numbers of calls that are not over', () => {
     expect(await sampleWalletBacklog(store.pool)).toEqual(none);
   });
 
-  test('count open and unresolved calls, and the age of the oldest due one [X9]', async () => {
+  test('count open and unresolved calls, and the age of the oldest due one [X6]', async () => {
     wallet.always = 'bare_500';
     const { calls } = aCaller();
     await calls.start(
@@ -99,7 +99,7 @@ describe('retention', () => {
 });
 
 describe('an erasure of a player', () => {
-  test('stops the open calls of the player, and leaves nothing of the name [X8]', async () => {
+  test('stops the open calls of the player, and leaves nothing of the name [X5]', async () => {
     wallet.faults = ['lost_by_reset', 'bare_500', 'bare_500', 'none'];
     const { calls } = aCaller();
     await calls.start(aCall('op-1'));
@@ -137,7 +137,7 @@ describe('an erasure of a player', () => {
     expect(await erase('nobody')).not.toHaveProperty('walletCalls');
   });
 
-  test('voids an answer that comes later, with the rollback that would follow [X8]', async () => {
+  test('voids an answer that comes later, with the rollback that would follow [X5]', async () => {
     wallet.always = 'lost_by_reset';
     let end: (() => Promise<boolean>) | undefined;
     const caller = aCaller((real) => ({
@@ -157,7 +157,7 @@ describe('an erasure of a player', () => {
     expect(await everything()).not.toContain(PLAYER);
   });
 
-  test('waits for a call that ends at this moment, and erases the rollback of it [X8]', async () => {
+  test('waits for a call that ends at this moment, and erases the rollback of it [X5]', async () => {
     wallet.faults = ['lost_by_reset'];
     const caller = aCaller();
     await caller.calls.start(aCall('op-1'));

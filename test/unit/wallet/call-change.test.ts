@@ -18,7 +18,7 @@ const call = (more: Partial<StoredCall> = {}): StoredCall => ({
   ...more,
 });
 
-test('a bet without an answer is resent, and then followed by one rollback of it [X3]', () => {
+test('a bet without an answer is resent, and then followed by one rollback of it [O5]', () => {
   let history: CallHistory | null = null;
   for (const state of ['open', 'open', 'followed'] as const) {
     const change = changeAfter(profile, call({ history }), attempt(SILENCE), NOW + 10);
@@ -35,7 +35,7 @@ test('a bet without an answer is resent, and then followed by one rollback of it
   }
 });
 
-test('a credit is resent for 72 h, and then followed by a reconcile [X3]', () => {
+test('a credit is resent for 72 h, and then followed by a reconcile [O5]', () => {
   const credit = call({ action: 'credit' });
   const first = changeAfter(profile, credit, attempt(SILENCE), NOW);
   expect(first.state).toBe('open');
@@ -55,7 +55,7 @@ test('a wallet without the action that would follow leaves the call to people', 
   expect([change.state, change.following]).toEqual(['unresolved', null]);
 });
 
-test('every reply to every action leaves a call either open with a due time, or over [X7]', () => {
+test('every reply to every action leaves a call either open with a due time, or over [X4]', () => {
   fc.assert(
     fc.property(anyAction, anyReply, fc.integer({ min: 0, max: 80 }), (action, reply, hours) => {
       const answer = interpretReply(action, reply);
@@ -68,7 +68,7 @@ test('every reply to every action leaves a call either open with a due time, or 
   );
 });
 
-test('the hash of the content covers everything but the player [X8]', () => {
+test('the hash of the content covers everything but the player [X5]', () => {
   const hashOf = (values: Record<string, string>) => {
     const made = makeCall(profile, { action: 'debit', opId: 'op-1', values });
     return made.type === 'call' ? made.call.contentHash : undefined;

@@ -88,7 +88,7 @@ const FAULTS: Readonly<Record<string, readonly [act: (socket: Socket) => void, c
   ],
 };
 
-test.each(Object.entries(FAULTS))('a wallet that %s gives no answer [X2]', async (_, [act, cause]) => {
+test.each(Object.entries(FAULTS))('a wallet that %s gives no answer [O3]', async (_, [act, cause]) => {
   const { reply, ms } = await clientOf(await raw(act)).send(send);
   expect(interpretReply('debit', reply)).toMatchObject({ type: 'no_answer', cause });
   expect(ms).toBeLessThan(DEADLINE_MS + 1_000);
@@ -112,7 +112,7 @@ test('a port without a server is unreachable, with the code of the network', asy
   });
 });
 
-test('a redirect is not followed [X13]', async () => {
+test('a redirect is not followed [X10]', async () => {
   let reached = 0;
   const target = await listen(createServer((_, response) => response.end(String(reached++))));
   const url = await raw((socket) =>
@@ -128,7 +128,7 @@ test('an attempt that is stopped is interrupted', async () => {
   expect((await sending).reply).toEqual({ type: 'nothing', cause: 'interrupted' });
 });
 
-test('a certificate of no known authority is refused before anything is sent [X13]', async () => {
+test('a certificate of no known authority is refused before anything is sent [X10]', async () => {
   const { key, cert } = makeAuthority('nobody').sign('wallet', { host: 'localhost' });
   let requests = 0;
   const address = await listen(
@@ -156,7 +156,7 @@ describe('a wallet with a certificate of a private authority', () => {
     ['of its name is called', 'localhost', 'HTTP 200', 1],
     ['of another name is refused', 'other.example', 'unreachable: ERR_TLS_CERT_ALTNAME_INVALID', 0],
   ])(
-    '%s where NODE_EXTRA_CA_CERTS names the authority [X13]',
+    '%s where NODE_EXTRA_CA_CERTS names the authority [X10]',
     async (_, host, line, expected) => {
       const { key, cert } = authority.sign('wallet', { host });
       let requests = 0;
