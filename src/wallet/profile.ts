@@ -59,8 +59,8 @@ export interface CallProfile {
   /** The place of the balance in a success. Null: the wallet returns none. */
   readonly balance: FieldPath | null;
   /**
-   * The calls that one process sends at a time, 2 or more. Half of them are for resent calls. No limit holds over
-   * all processes: choose what the wallet takes, divided by the most processes that will run.
+   * The calls that one process sends at a time, 2 or more. Half of them are for resent calls. No limit holds
+   * over all processes: choose the number that the wallet takes, divided by the most processes that will run.
    */
   readonly connections: number;
 }

@@ -33,7 +33,7 @@ test('every view for analysts, and each of its columns, has a comment', () => {
         'operations',
         'partitions',
       ],
-      ...['reference_versions', 'rounds', 'verdicts', 'wallet_calls'],
+      ...['reference_versions', 'rounds', 'verdicts', 'wallet_backlog', 'wallet_calls'],
     ].map((name) => `promo.${name}`),
   );
   for (const view of views) {

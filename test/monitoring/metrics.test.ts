@@ -83,6 +83,8 @@ it('each metric moves with its subject', () =>
       );
       await produce(main, [login('c')]);
       await untilIs('retries_total{class="again"}', (retries) => retries === 1);
+      // Otherwise the next fault could meet this event, too.
+      await untilIs(lag('deciding'), (records) => records === 0);
 
       // The store refuses everything.
       await world.rows('alter table promo_store.history rename player_ref to player');
