@@ -154,9 +154,11 @@ function commentsOf(lines: readonly string[]): Passage[] {
   const passages: { line: number; text: string }[] = [];
   let open = false;
   for (const [index, line] of lines.entries()) {
-    const behindCode = /^[^'"`/]*\S[^'"`/]* \/\/ (?<text>.+)$/.exec(line)?.groups?.text;
     if (!isComment(line)) {
       open = false;
+      const behindCode = line.includes(' // ')
+        ? /^[^'"`/]*\S[^'"`/]* \/\/ (?<text>.+)$/.exec(line)?.groups?.text
+        : undefined;
       if (behindCode !== undefined) passages.push({ line: index + 1, text: behindCode });
       continue;
     }

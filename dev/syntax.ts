@@ -15,26 +15,30 @@ export interface Source {
 
 /** @throws if the text is not TypeScript */
 export function parseSource(text: string): Source {
-  const nodes = [...everyNode(parseSync(text, { syntax: 'typescript', target: 'es2022' }))];
+  const nodes: SyntaxNode[] = [];
+  collectNodes(parseSync(text, { syntax: 'typescript', target: 'es2022' }), nodes);
   const bytes = Buffer.from(text);
   return {
     nodes,
     lineOf: ({ span }) => {
       // Positions count bytes from 1.
-      const start = isNode(span) && typeof span.start === 'number' ? span.start : 1;
-      return bytes.subarray(0, start - 1).filter((byte) => byte === LINE_FEED).length + 1;
+      const end = (isNode(span) && typeof span.start === 'number' ? span.start : 1) - 1;
+      let line = 1;
+      for (let at = bytes.indexOf(LINE_FEED); at >= 0 && at < end; at = bytes.indexOf(LINE_FEED, at + 1))
+        line++;
+      return line;
     },
   };
 }
 
 const LINE_FEED = 0x0a;
 
-function* everyNode(value: unknown): Generator<SyntaxNode> {
+function collectNodes(value: unknown, nodes: SyntaxNode[]): void {
   if (Array.isArray(value)) {
-    for (const element of value) yield* everyNode(element);
+    for (const element of value) collectNodes(element, nodes);
   } else if (isNode(value)) {
-    if (typeof value.type === 'string') yield value;
-    for (const part of Object.values(value)) yield* everyNode(part);
+    if (typeof value.type === 'string') nodes.push(value);
+    for (const key in value) collectNodes(value[key], nodes);
   }
 }
 

@@ -26,8 +26,8 @@ export const LAYERS = [
 ] as const;
 /** Build, style, types and generated files, which the runner itself checks; each one counts as a test. */
 export const CHECKS = 'checks';
-/** Layers that use a whole core. They run beside the layers on servers. */
-export const COMPUTING: readonly string[] = ['unit', 'fuzz', 'simulation', 'chart', 'mutants'];
+/** Layers that use a whole core, and have no time limit of less than seconds. They run beside the others. */
+export const COMPUTING: readonly string[] = ['fuzz', 'simulation', 'chart', 'mutants'];
 /** The benchmark has the machine to itself. */
 export const BENCH = 'bench';
 /** `make container-test`, which counts as one test, and may be left out. */

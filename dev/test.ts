@@ -34,8 +34,8 @@ const SERVER_WORKERS = 3;
 const COMPUTING_WORKERS = 1;
 /** Those of a run that has the machine to itself. */
 const ALONE_WORKERS = 2;
-/** Five steps lower: beside another process it gets a quarter of a core. */
-const LOWER = 5;
+/** Steps of priority: beside another process, one of lower priority gets two fifths of a core. */
+const LOWER = 2;
 /** The lowest that exists. */
 const LOWEST = 19;
 /** Beyond the budget of all layers together: a test that still runs then hangs. */

@@ -2,6 +2,7 @@
 import {
   type Admin,
   KafkaJSAggregateError,
+  KafkaJSError,
   KafkaJSNumberOfRetriesExceeded,
   KafkaJSProtocolError,
 } from 'kafkajs';
@@ -67,6 +68,23 @@ export async function answerNow<T>(ask: () => Promise<T>): Promise<T | undefined
     if (cause instanceof KafkaJSProtocolError && cause.retriable) return undefined;
     throw error;
   }
+}
+
+/** Deletes those of the topics that exist. A retry of the client finds none where its first try was slow. */
+export async function deleteTopics(admin: Admin, topics: readonly string[]): Promise<void> {
+  await until('the topics are deleted', TOPIC_DEADLINE_MS, async () => {
+    const existing = await admin.listTopics();
+    const left = topics.filter((topic) => existing.includes(topic));
+    if (left.length === 0) return true;
+    try {
+      await admin.deleteTopics({ topics: left, timeout: TOPIC_DEADLINE_MS });
+      return true;
+    } catch (error) {
+      const cause = error instanceof KafkaJSError ? (error.cause ?? error) : error;
+      if (cause instanceof KafkaJSProtocolError && cause.type === 'UNKNOWN_TOPIC_OR_PARTITION') return false;
+      throw error;
+    }
+  });
 }
 
 /**

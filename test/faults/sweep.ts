@@ -13,7 +13,7 @@ import { type Director, KafkaTap, type Point, PostgresTap } from '../support/tap
 import type { Settings } from '../support/worker';
 import { PROGRESS_MS, verifySound } from './promises';
 
-const HELD_DEADLINE_MS = 20_000;
+const HELD_DEADLINE_MS = 60_000;
 
 /**
  * The kind of strike: the held connections are cut, or the worker is killed (SIGKILL) and another one

@@ -1,5 +1,7 @@
 /** Workers that join and leave, and topics that are created and deleted. */
+
 import { sleep, until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { makeTopics, type Outgoing, produce } from '../support/kafka';
 import { withClient } from '../support/ledger';
@@ -172,7 +174,7 @@ describe('topics', () => {
           await produce(later, [login('later-0', 0), login('later-1', 1)]);
           await world.untilDecided(3, TAKEN_UP_MS);
           expect(await isMissing(later)).toBe('0');
-          await withAdmin((admin) => admin.deleteTopics({ topics: [later] }));
+          await withAdmin((admin) => deleteTopics(admin, [later]));
         },
       ),
   );
@@ -257,7 +259,7 @@ async function madeAgain(world: World<'main' | 'other'>): Promise<void> {
   await world.untilDecided(4);
   await until('all offsets are committed', LONG, async () => (await world.committed(main))[0] === 4);
 
-  await withAdmin((admin) => admin.deleteTopics({ topics: [main] }));
+  await withAdmin((admin) => deleteTopics(admin, [main]));
   await produce(other, [login('other-1')]);
   const began = Date.now();
   await world.untilDecided(5, TAKEN_UP_MS);

@@ -6,6 +6,7 @@
 import fc from 'fast-check';
 import { CompressionTypes } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { aBet, aLogin, anOperator, bytesOf } from '../support/builders';
 import { damaged, mutatedEvent, weighted } from '../support/event-texts';
 import { hostileBytes, hostileJson } from '../support/hostile';
@@ -188,7 +189,7 @@ it(
           throw error;
         } finally {
           await worker.kill();
-          await withAdmin((admin) => admin.deleteTopics({ topics: [verdictTopic] }));
+          await withAdmin((admin) => deleteTopics(admin, [verdictTopic]));
         }
       },
     ),

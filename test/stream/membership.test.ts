@@ -6,6 +6,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/response';
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { makeKafka } from '../../src/kafka/client/client';
 import { makeKafkaSource } from '../../src/kafka/consumer/group-source';
 import type { Chunk, RecordSource, SourceListener } from '../../src/kafka/port';
@@ -166,7 +167,7 @@ describe('of a topic that is created again', () => {
     const member = await read(topic, groupId, [10]);
     // Paused, so that no fetch can notice that the topic is gone.
     member.source.pause({ topic, partition: 0 });
-    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    await withAdmin((admin) => deleteTopics(admin, [topic]));
     const commit = () =>
       member.source.commit(stale(topic)).then(
         () => 'committed',
@@ -185,7 +186,7 @@ describe('of a topic that is created again', () => {
     const groupId = aGroup();
     await produce(topic, ten(0));
     const member = await read(topic, groupId, [10]);
-    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    await withAdmin((admin) => deleteTopics(admin, [topic]));
     await remade(topic);
     await produce(topic, ten(0).slice(0, 4));
     await until('the new topic is read', DEADLINE_MS, async () => member.readTo(0) === 4);

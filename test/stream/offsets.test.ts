@@ -2,7 +2,9 @@
  * The order of commits: offsets after decisions, decisions across crashes, the end of `--drain`. Each test
  * has worlds of its own. The tests run side by side, since most of their time is waiting.
  */
+
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { VERDICT_SPEC } from '../../src/publishing/verdict-topic';
 import { aDeposit, aLogin, bytesOf } from '../support/builders';
 import {
@@ -214,7 +216,7 @@ describe('worker --drain', () => {
         await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] });
       }),
     [`records that are deleted with their topic ${ENDS_WITH_1}`]: (topic) =>
-      withAdmin((admin) => admin.deleteTopics({ topics: [topic] })),
+      withAdmin((admin) => deleteTopics(admin, [topic])),
   };
   for (const [title, remove] of Object.entries(deletions))
     together(title, () =>

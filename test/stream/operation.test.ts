@@ -1,6 +1,7 @@
 /** The worker as a process: its log, its answers, the settings that it refuses, and its end. */
 import { type AddressInfo, createServer } from 'node:net';
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { aBet, aDeposit, aLogin, anOperator, aRefund, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { freshDatabase, schemaRegistryUrl, withAdmin } from '../support/servers';
@@ -216,7 +217,7 @@ describe('the start', () => {
       expect(ends.map(({ code }) => code)).toEqual([0, 0]);
       const existing = await withAdmin((admin) => admin.listTopics());
       expect(existing).toEqual(expect.arrayContaining([world.deadLetterTopic, verdictTopic]));
-      await withAdmin((admin) => admin.deleteTopics({ topics: [verdictTopic] }));
+      await withAdmin((admin) => deleteTopics(admin, [verdictTopic]));
     }),
   );
 

@@ -1,6 +1,7 @@
 /** Operations on real servers: inspecting a deployment, and replaying records. */
 import { randomBytes } from 'node:crypto';
 import { CompressionTypes } from 'kafkajs';
+import { deleteTopics } from '../../dev/servers/topics';
 import { migrationNames } from '../../src/ledger/migrate';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { alterTopic, type Outgoing, produce, readTopic } from '../support/kafka';
@@ -121,7 +122,7 @@ describe('a topic that looks like a topic of events, and that no worker reads', 
         expect(JSON.stringify(after)).not.toContain(`"topic":"${near}","meant"`);
         expect(worker.logged(line).filter(({ topic }) => topic === near)).toHaveLength(1);
       } finally {
-        await withAdmin((admin) => admin.deleteTopics({ topics: [near, prefixed] }), world.brokers);
+        await withAdmin((admin) => deleteTopics(admin, [near, prefixed]), world.brokers);
       }
     }),
   );

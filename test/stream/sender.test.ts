@@ -2,6 +2,7 @@
  * Messages sent by the worker and by `publish`, as a broker stores them and as readers with kafkajs see them.
  */
 
+import { deleteTopics } from '../../dev/servers/topics';
 import { installProduceEncoder } from '../../src/kafka/client/patches/produce';
 import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
@@ -82,7 +83,7 @@ test(
   async () => {
     const topic = await freshTopic('sender', { partitions: 4 });
     await sender.send(topic, numbered(100, 10), encodeMessages());
-    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    await withAdmin((admin) => deleteTopics(admin, [topic]));
     await makeTopics({ [topic]: { partitions: 1 } });
     const messages = numbered(100, 10);
     // The first tries may still use the old partitions; none of them may count as sent.

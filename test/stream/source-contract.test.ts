@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { makeKafka } from '../../src/kafka/client/client';
 import { makeKafkaSource } from '../../src/kafka/consumer/group-source';
 import { makeLogger } from '../../src/telemetry/logger';
@@ -37,7 +38,7 @@ async function aSide(): Promise<SourceSide> {
     until: (what, holds) => until(what, DEADLINE_MS, async () => holds()),
     quiet: () => sleep(QUIET_MS),
     get: (promise) => promise,
-    close: () => withAdmin((admin) => admin.deleteTopics({ topics: [topic] })),
+    close: () => withAdmin((admin) => deleteTopics(admin, [topic])),
   };
 }
 

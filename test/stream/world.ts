@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Server, Servers, StartOptions } from '../../dev/servers';
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import type { ConnectionEntry, OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
 import { applyReference } from '../../src/ledger/reference-store';
 import { makePool } from '../../src/postgres/pool';
@@ -189,11 +190,8 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
       await pool.end();
       if (!servers?.origin.postgres) await dropDatabase(url, server);
       if (servers?.origin.kafka) return;
-      await withAdmin(async (admin) => {
-        const ours = [...Object.values<string>(topics), deadLetterTopic];
-        const existing = await admin.listTopics();
-        await admin.deleteTopics({ topics: ours.filter((topic) => existing.includes(topic)) });
-      }, brokers);
+      const ours = [...Object.values<string>(topics), deadLetterTopic];
+      await withAdmin((admin) => deleteTopics(admin, ours), brokers);
     },
   };
 }

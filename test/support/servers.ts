@@ -4,7 +4,7 @@ import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
 import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
 import { quietKafka } from '../../dev/servers/kafka-client';
-import { makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
+import { deleteTopics, makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
 
 const DATABASE_PREFIX = 'promo_test_';
 const CONNECT_DEADLINE_MS = 10_000;
@@ -94,10 +94,7 @@ const ownTopics: string[] = [];
 if ('afterAll' in globalThis) {
   afterAll(async () => {
     if (ownTopics.length === 0) return;
-    await withAdmin(async (admin) => {
-      const existing = await admin.listTopics();
-      await admin.deleteTopics({ topics: ownTopics.filter((topic) => existing.includes(topic)) });
-    });
+    await withAdmin((admin) => deleteTopics(admin, ownTopics));
   });
 }
 
