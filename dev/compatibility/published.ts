@@ -9,6 +9,8 @@ export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'promo.event.v1.json': 'others_write',
   'promo.verdict.v1.json': 'others_read',
   'promo.answer.v1.json': 'others_read',
+  'promo.reconcile.v1.json': 'others_write',
+  'promo.reconciliation.v1.json': 'others_read',
   'operator.error.v2.json': 'others_read',
   'wallet.request.v2.json': 'others_read',
   'wallet.error.v2.json': 'others_write',

@@ -7,6 +7,7 @@ import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
 import { SANDBOX_OPENAPI } from '../../src/sandbox/openapi';
+import { RECONCILE_REQUEST_SCHEMA, RECONCILIATION_SCHEMA } from '../../src/webhook/reconciling';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { reportFiles } from '../bench/report';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
@@ -36,6 +37,8 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
     file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
+    file('schemas/promo.reconcile.v1.json', renderSchema(RECONCILE_REQUEST_SCHEMA)),
+    file('schemas/promo.reconciliation.v1.json', renderSchema(RECONCILIATION_SCHEMA)),
     file('schemas/operator.error.v2.json', renderSchema(ERROR_BODY_SCHEMA)),
     file('schemas/wallet.request.v2.json', renderSchema(WALLET_REQUEST_SCHEMA)),
     file('schemas/wallet.error.v2.json', renderSchema(WALLET_FAILURE_SCHEMA)),

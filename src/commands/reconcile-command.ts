@@ -25,6 +25,7 @@ export const RECONCILE: readonly Command[] = [
         value: 'OUT',
         help: 'write the events to correct to this file: one object a line, with its fault and remedy',
       },
+      csv: { help: 'read FILE as CSV of ids; a name that ends with .csv has the same effect' },
       json: { help: 'print one object per event, and the totals as the last one' },
     },
     settings: RECONCILE_SETTINGS,
@@ -38,7 +39,10 @@ export const RECONCILE: readonly Command[] = [
       const [connection = '', resend, mend] = ['connection', 'resend', 'mend'].map((name) =>
         options.get(name),
       );
-      return reconcile({ file, connection, resend, mend, json: options.has('json') }, interruption());
+      return reconcile(
+        { file, connection, resend, mend, csv: options.has('csv'), json: options.has('json') },
+        interruption(),
+      );
     },
   },
 ];

@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { statSync } from 'node:fs';
 import { clearLine } from '../cli/terminal';
 import type { Fault } from '../domain/event/event';
-import { parseJson } from '../lib/json';
+import { isObject, parseJson } from '../lib/json';
 import { inOneLine } from '../lib/printable';
 import type { Asked } from '../reconciliation/asked';
 import { STATES, type Standing, standingFields } from '../reconciliation/standing';
@@ -41,7 +41,7 @@ export function asCorrection({ line, bytes }: Entry, standing: Standing): string
   const fields = JSON.stringify(fieldsOf(line, standing)).slice(0, -1);
   if (bytes === null) return `${fields}}\n`;
   const text = isUtf8(bytes) ? bytes.toString('utf8').replace(/[\r\n]/g, ' ') : undefined;
-  const isJson = text !== undefined && parseJson(text) !== undefined;
+  const isJson = text !== undefined && isObject(parseJson(text));
   if (isJson) return `${fields},"event":${text.trim()}}\n`;
   return `${fields},"text":${JSON.stringify(bytes.toString('utf8'))}}\n`;
 }

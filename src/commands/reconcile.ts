@@ -5,17 +5,18 @@
 import { resolve } from 'node:path';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
-import { MAX_LINE_BYTES, openInput, readEvents, readLines } from '../cli/input-lines';
+import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from '../cli/input-lines';
 import { wrong } from '../cli/option-values';
 import { print } from '../cli/output';
 import { openWholeFile, type WholeFile } from '../cli/whole-file';
 import { ConfigError, readConfig } from '../config/config';
-import type { Connection, Reference } from '../domain/reference';
+import type { Reference } from '../domain/reference';
 import { UnreadableReference } from '../ledger/failures';
 import { makeReferences } from '../ledger/reference-store';
 import { makePool, type PostgresPool } from '../postgres/pool';
-import { type Asked, contentOf, readAsked } from '../reconciliation/asked';
-import { makeReconciler } from '../reconciliation/reconciler';
+import { type Asked, contentOf, readAsked, unidentified } from '../reconciliation/asked';
+import { type CsvHead, readCsvHead, readCsvLine } from '../reconciliation/csv';
+import { makeReconciler, type Scope, scopeOf } from '../reconciliation/reconciler';
 import { repeated, type Standing } from '../reconciliation/standing';
 import { Totals } from '../reconciliation/totals';
 import { makeLogger } from '../telemetry/logger';
@@ -37,6 +38,8 @@ export interface ReconcileOptions {
   readonly connection: string;
   /** Print a JSON object for each entry instead of text for people. */
   readonly json: boolean;
+  /** FILE is CSV. A name that ends with .csv has the same effect. */
+  readonly csv: boolean;
   /** Files to write: the events to send again, and those to correct. */
   readonly resend: string | undefined;
   readonly mend: string | undefined;
@@ -58,8 +61,8 @@ export async function reconcile(options: ReconcileOptions, stop: AbortSignal): P
   const files: WholeFile[] = [];
   try {
     const reference = await readReference(pool);
-    const connection = reference.connections.get(options.connection);
-    if (connection === undefined) {
+    const scope = scopeOf(reference, options.connection);
+    if (scope === undefined) {
       console.error(unknownConnection(options.connection, reference));
       return USAGE;
     }
@@ -71,7 +74,7 @@ export async function reconcile(options: ReconcileOptions, stop: AbortSignal): P
       return file;
     };
     const out = { resend: await open('resend'), mend: await open('mend') };
-    const isEnded = await reconcileFile(options, { pool, reference, connection, out }, stop);
+    const isEnded = await reconcileFile(options, { pool, scope, out }, stop);
     if (isEnded === null) return FAILED;
     for (const file of files) await file.finish();
     return isEnded ? DONE : FAILED;
@@ -83,18 +86,16 @@ export async function reconcile(options: ReconcileOptions, stop: AbortSignal): P
 
 interface Work {
   readonly pool: PostgresPool;
-  readonly reference: Reference;
-  readonly connection: Connection;
+  readonly scope: Scope;
   readonly out: { readonly resend: WholeFile | null; readonly mend: WholeFile | null };
 }
 
 /** @returns whether all is accounted for; null where it was interrupted */
 async function reconcileFile(
-  { file, json }: ReconcileOptions,
-  { pool, reference, connection, out }: Work,
+  { file, json, csv }: ReconcileOptions,
+  { pool, scope, out }: Work,
   stop: AbortSignal,
 ): Promise<boolean | null> {
-  const scope = { connection, referenceVersion: reference.version };
   const reconciler = makeReconciler(pool, Date.now);
   const totals = new Totals();
   const seen = makeSeenIds(MOST_SLOTS);
@@ -123,12 +124,23 @@ async function reconcileFile(
       if (before !== null) await handle(before.entries, await before.standings);
     };
     const chunks = progress.counted(withoutGzip(openInput(file, stop)));
-    for await (const lines of readEvents(readLines(chunks), notice)) {
+    const isCsv = csv || /\.csv$/i.test(file);
+    let head: CsvHead | undefined;
+    const readEntry = (bytes: Buffer) =>
+      head === undefined ? readAsked(bytes, scope.connection) : readCsvLine(bytes, head);
+    const all = isCsv ? readLines(chunks) : readEvents(readLines(chunks), notice);
+    for await (const block of all) {
+      const [first] = block;
+      const isHead = isCsv && head === undefined && first !== undefined;
+      if (isHead) head = needHead(first);
+      const isNamed = isHead && head?.isNamed === true;
+      if (isNamed && first.bytes !== null) await out.resend?.write(first.bytes, '\n');
+      const lines = isNamed ? block.slice(1) : block;
       for (let from = 0; from < lines.length; from += AT_ONCE) {
         const entries = lines.slice(from, from + AT_ONCE).map(({ number, bytes }) => ({
           line: number,
           bytes,
-          asked: bytes === null ? TOO_LONG : readAsked(bytes, connection),
+          asked: bytes === null ? TOO_LONG : readEntry(bytes),
         }));
         const asked = entries.map((entry) => entry.asked);
         const standings = reconciler.reconcile(scope, asked);
@@ -164,18 +176,13 @@ function withRepeat({ line, asked }: Entry, standing: Standing, seen: SeenIds): 
   return repeated(standing, first.line, differs);
 }
 
-const TOO_LONG: Asked = {
-  eventId: null,
-  place: null,
-  event: null,
-  faults: [
-    {
-      reason: 'no_idempotency_key',
-      field: '',
-      detail: `the line is longer than ${MAX_LINE_BYTES} bytes, the limit of a record`,
-    },
-  ],
-};
+const TOO_LONG: Asked = unidentified(null, [
+  {
+    reason: 'no_idempotency_key',
+    field: '',
+    detail: `the line is longer than ${MAX_LINE_BYTES} bytes, the limit of a record`,
+  },
+]);
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
@@ -188,6 +195,20 @@ const SPACE = 0x20;
 function inOneLine(bytes: Buffer): Buffer {
   if (!bytes.includes(NEWLINE)) return bytes;
   return Buffer.from(bytes.map((byte) => (byte === NEWLINE || byte === RETURN ? SPACE : byte)));
+}
+
+/** @throws ConfigError where the first line names no column to look up */
+function needHead({ bytes }: Line): CsvHead {
+  const head = bytes === null ? undefined : readCsvHead(bytes);
+  if (head !== undefined) return head;
+  throw new ConfigError([
+    {
+      setting: 'FILE',
+      problem: 'has no column event_id',
+      remedy:
+        'Name the columns in its first line, such as event_id,kind,occurred_at, or topic,partition,offset',
+    },
+  ]);
 }
 
 /** @throws ConfigError if FILE is compressed */

@@ -14,9 +14,11 @@ import { makeRehearseBatch } from '../ledger/rehearse';
 import { NEVER, systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
+import { makeReconciler, scopeOf } from '../reconciliation/reconciler';
 import { observeThrottling } from '../stream/worker-metrics';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
+import { RECONCILING_PLACES } from '../webhook/reconciling';
 import { type ServerDeps, serveWebhook } from '../webhook/server';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveSecrets } from './live-secrets';
@@ -79,6 +81,16 @@ export async function webhook(): Promise<number> {
           ),
         stop: (pool) => pool.end(),
       });
+      const lookUpPool = await start({
+        name: 'postgres of reconciliations',
+        start: () =>
+          makePool(
+            { ...DATABASE, maxConnections: RECONCILING_PLACES, applicationName: 'promo-intake-reconcile' },
+            logger,
+          ),
+        stop: (pool) => pool.end(),
+      });
+      const inForce = makeReferences(lookUpPool);
       const { port, slots, maxEvents, maxBytes, trustedProxies, connections, connectionsPerAddress } =
         WEBHOOK;
       const intake = makeIntake({
@@ -95,6 +107,10 @@ export async function webhook(): Promise<number> {
           rehearseBatch: makeRehearseBatch(rehearsalPool),
           references: makeReferences(rehearsalPool),
         }),
+        reconciliation: {
+          reconciler: makeReconciler(lookUpPool, Date.now),
+          scopeOf: async (connectionId) => scopeOf(await inForce.reload(), connectionId),
+        },
         secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
         clock: systemClock,
         now: Date.now,

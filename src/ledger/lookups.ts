@@ -3,9 +3,16 @@
  * of bounded statements.
  */
 import { NO_TAGS, type PlayerTags } from '../domain/event/player-tag';
-import type { Outcome } from '../domain/verdict/reasons';
-import { inTransaction, type Store } from '../postgres/transaction';
+import {
+  DEAD_LETTER_REASONS,
+  type DeadLetterReason,
+  type Outcome,
+  outcomeOfCode,
+} from '../domain/verdict/reasons';
+import { arrays } from '../postgres/binary-format';
+import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { findEvents } from './statements/events';
+import { unreadable } from './statements/keys';
 import { PlayerKeys } from './statements/player-keys';
 
 /** Ids of one statement: it ends within its deadline even where each id is read from a slow disk. */
@@ -22,6 +29,8 @@ export interface DecidedEvent {
 
 export interface DecidedEvents {
   readonly events: ReadonlyMap<string, DecidedEvent>;
+  /** The traces of records without an event of their own, by `placeKey`. */
+  readonly records: ReadonlyMap<string, RecordTrace>;
   /** They compare the players of the events. */
   readonly tags: PlayerTags;
 }
@@ -29,6 +38,9 @@ export interface DecidedEvents {
 export interface Wanted {
   readonly feedNo: number;
   readonly eventIds: readonly string[];
+  readonly places: readonly KafkaPlace[];
+  /** The connections of the feed: a record of another one is not shown. */
+  readonly connectionNos: readonly number[];
   /** Of the reference data in force: with other reference data, other keys may have arrived. */
   readonly referenceVersion: number;
 }
@@ -36,26 +48,99 @@ export interface Wanted {
 /** @param nowMs milliseconds since 1970 */
 export function makeLookUp(store: Store, nowMs: () => number) {
   const keys = new PlayerKeys();
-  return ({ feedNo, eventIds, referenceVersion }: Wanted): Promise<DecidedEvents> =>
+  return ({ feedNo, eventIds, places, connectionNos, referenceVersion }: Wanted): Promise<DecidedEvents> =>
     inTransaction(store, async (session) => {
       const ids = [...new Set(eventIds)].sort();
       const events = new Map<string, DecidedEvent>();
+      const records = new Map<string, RecordTrace>();
       // All statements are sent together, and so take one round trip.
       const [, tags] = await Promise.all([
         session.query(READ_ONLY),
         keys.tagsAt(session, BigInt(nowMs()) * 1000n, referenceVersion),
+        ...slices(places).map((part) =>
+          findRecords(session, { feedNo, connectionNos, places: part }, records),
+        ),
         ...slices(ids).map((part) =>
           findEvents(session, { feedNo, ids: part }, (id, { outcome, content }) => {
             if (typeof content === 'bigint') events.set(id, { outcome, content });
           }),
         ),
       ]);
-      return { events, tags: tags ?? NO_TAGS };
+      return { events, records, tags: tags ?? NO_TAGS };
     });
 }
 
-function slices(ids: readonly string[]): string[][] {
-  const parts: string[][] = [];
-  for (let from = 0; from < ids.length; from += IDS_AT_ONCE) parts.push(ids.slice(from, from + IDS_AT_ONCE));
+function slices<T>(all: readonly T[]): T[][] {
+  const parts: T[][] = [];
+  for (let from = 0; from < all.length; from += IDS_AT_ONCE) parts.push(all.slice(from, from + IDS_AT_ONCE));
   return parts;
+}
+
+/** The place of a record. */
+export interface KafkaPlace {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+}
+
+export function placeKey({ topic, partition, offset }: KafkaPlace): string {
+  return `${partition} ${offset} ${topic}`;
+}
+
+/** The trace of a record that has no verdict of its own. */
+export type RecordTrace =
+  | { readonly type: 'without_key' }
+  | { readonly type: 'dead_letter'; readonly reason: DeadLetterReason; readonly isClaimed: boolean }
+  /** A duplicate of this event. */
+  | {
+      readonly type: 'duplicate';
+      readonly eventId: string;
+      readonly first: Outcome;
+      readonly differs: boolean;
+    }
+  /** No worker has decided the record yet. */
+  | { readonly type: 'waiting' };
+
+/** Each limit keeps the planner from turning the look-up into a join, which would read whole tables. */
+const FIND_RECORDS = {
+  name: 'find_records',
+  text: `select w.no, w.source_offset >= coalesce(p.decided_up_to, p.next_offset, 0), u.found, u.dead_letter, u.connection_no, r.event_id,
+  r.first_outcome, r.content_differs
+from unnest($1::text[], $2::int[], $3::bigint[]) with ordinality w (topic, partition, source_offset, no)
+cross join lateral (select partition_no, decided_up_to, next_offset from promo_store.partitions
+  where topic = w.topic and partition = w.partition limit 100) p
+left join lateral (select true as found, dead_letter, connection_no from promo_store.unstored
+  where partition_no = p.partition_no and source_offset = w.source_offset and (connection_no is null or connection_no = any($5)) limit 1) u on true
+left join lateral (select event_id, first_outcome, content_differs from promo_store.resends
+  where partition_no = p.partition_no and source_offset = w.source_offset and feed_no = $4 limit 1) r on true`,
+};
+
+/** Adds the traces of the records at these places, in any Kafka cluster that the store knows. */
+async function findRecords(
+  session: Session,
+  { feedNo, connectionNos, places }: Pick<Wanted, 'feedNo' | 'connectionNos' | 'places'>,
+  records: Map<string, RecordTrace>,
+): Promise<void> {
+  const rows = await session.query(FIND_RECORDS, [
+    arrays.text(places.map(({ topic }) => topic)),
+    arrays.int4(places.map(({ partition }) => partition)),
+    arrays.int8(places.map(({ offset }) => offset)),
+    feedNo,
+    arrays.int4(connectionNos),
+  ]);
+  for (const [no, isWaiting, isUnstored, deadLetter, connectionNo, eventId, outcome, differs] of rows) {
+    const place = places[Number(no) - 1];
+    if (place === undefined) throw unreadable(FIND_RECORDS.name, `place ${no}`);
+    const key = placeKey(place);
+    if (eventId != null) {
+      const first = outcomeOfCode(Number(outcome));
+      if (first === undefined) throw unreadable(FIND_RECORDS.name, `outcome ${outcome}`);
+      records.set(key, { type: 'duplicate', eventId, first, differs: differs === 't' });
+    } else if (isUnstored != null && deadLetter == null) records.set(key, { type: 'without_key' });
+    else if (isUnstored != null) {
+      const reason = DEAD_LETTER_REASONS.find(({ code }) => code === Number(deadLetter))?.name;
+      if (reason === undefined) throw unreadable(FIND_RECORDS.name, `dead letter ${deadLetter}`);
+      records.set(key, { type: 'dead_letter', reason, isClaimed: connectionNo != null });
+    } else if (isWaiting === 't' && !records.has(key)) records.set(key, { type: 'waiting' });
+  }
 }

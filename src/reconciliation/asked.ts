@@ -2,7 +2,7 @@
  * Reads an entry of a reconciliation: an event that the sender has sent, or its id alone. Pure.
  */
 import { contentHashOf } from '../domain/event/content-hash';
-import type { Fault, Judged } from '../domain/event/event';
+import type { Fault, Judged, Kind } from '../domain/event/event';
 import type { Connection } from '../domain/reference';
 import { judge } from '../domain/verdict/judge';
 import { isObject, parseJson } from '../lib/json';
@@ -25,6 +25,9 @@ export interface Asked {
   readonly place: RecordPlace | null;
   /** The event; null for an id alone. */
   readonly event: JudgedEvent | null;
+  /** For the sender's own totals; null where the entry does not have them. */
+  readonly kind: Kind | null;
+  readonly occurredAtMicros: bigint | null;
   /** The faults of the event. For an entry without a usable id: the fault that explains why. */
   readonly faults: readonly Fault[];
 }
@@ -46,14 +49,20 @@ export function readAsked(written: Buffer, connection: Connection): Asked {
   // Most events need no second parse.
   const json = mayBeAlone || bytes.includes(SOURCE) ? parseJson(bytes.toString('utf8')) : undefined;
   const place = isObject(json) ? placeIn(json.source) : null;
-  if (!isKeyed) return { eventId: null, place, event: null, faults };
+  if (!isKeyed) return unidentified(place, faults);
   if (mayBeAlone && isObject(json) && isIdAlone(json)) return anId(judged.eventId, place);
-  return { eventId: judged.eventId, place, event: judged, faults };
+  const { kind, occurredAtMicros } = judged.fields;
+  return { eventId: judged.eventId, place, event: judged, kind, occurredAtMicros, faults };
+}
+
+/** An entry without a usable event_id. */
+export function unidentified(place: RecordPlace | null, faults: readonly Fault[]): Asked {
+  return { eventId: null, place, event: null, kind: null, occurredAtMicros: null, faults };
 }
 
 /** An id without its event: nothing is known of the content. */
 export function anId(eventId: string, place: RecordPlace | null): Asked {
-  return { eventId, place, event: null, faults: [] };
+  return { eventId, place, event: null, kind: null, occurredAtMicros: null, faults: [] };
 }
 
 /** The content of an entry, to compare two entries with one id; 0 for an id alone. */

@@ -14,6 +14,7 @@ import {
   reasonInfo,
   usesIdUp,
 } from '../domain/verdict/reasons';
+import type { DecidedEvent, RecordTrace } from '../ledger/lookups';
 import type { Asked } from './asked';
 
 /** The states in the order of a report. */
@@ -50,19 +51,9 @@ export interface Standing {
 
 /** The trace of an entry in the store. */
 export type Trace =
-  | { readonly type: 'decided'; readonly outcome: Outcome; readonly content: bigint }
-  /** The record at the entry's place was a duplicate of this event. */
-  | {
-      readonly type: 'duplicate';
-      readonly eventId: string;
-      readonly first: Outcome;
-      readonly differs: boolean;
-    }
-  /** The record at the entry's place has no usable event_id. */
-  | { readonly type: 'without_key' }
-  | { readonly type: 'dead_letter'; readonly reason: DeadLetterReason }
-  /** The worker has not decided the record at the entry's place yet. */
-  | { readonly type: 'waiting' }
+  | ({ readonly type: 'decided' } & DecidedEvent)
+  /** The record at the entry's place. */
+  | RecordTrace
   | { readonly type: 'absent' };
 
 export const RESEND_REMEDY = 'Send it again as it is.';

@@ -59,7 +59,7 @@ export class Totals {
   private lastHour: bigint | null = null;
   private lastCounts = noCounts();
 
-  add({ event }: Asked, standing: Standing): void {
+  add({ event, kind, occurredAtMicros }: Asked, standing: Standing): void {
     this.entries++;
     this.actions[standing.action]++;
     if (standing.repeatOf !== undefined) {
@@ -69,9 +69,9 @@ export class Totals {
     count(this.states, standing);
     if (standing.reason !== null)
       this.reasons.set(standing.reason, (this.reasons.get(standing.reason) ?? 0) + 1);
-    count(countsOf(this.kinds, event?.fields.kind ?? NONE), standing);
-    count(this.hourOf(event?.fields.occurredAtMicros ?? null), standing);
-    if (event?.fields.kind != null) this.addMoney(event.fields.kind, event.fields, standing);
+    count(countsOf(this.kinds, kind ?? NONE), standing);
+    count(this.hourOf(occurredAtMicros), standing);
+    if (event !== null && kind !== null) this.addMoney(kind, event.fields, standing);
   }
 
   private hourOf(micros: bigint | null): MutableCounts {

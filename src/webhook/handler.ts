@@ -24,6 +24,7 @@ import {
   type ReadRequest,
 } from './deciding';
 import { type Place, Places } from './places';
+import { makeReconciling, type ReconcileDeps } from './reconciling';
 import type { Reports } from './refusals';
 import { makeReplays } from './replays';
 import { type RequestTarget, targetIn } from './request-path';
@@ -70,6 +71,8 @@ export interface WebhookDeps extends DecidingDeps {
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
+  /** Absent: the path /v1/reconcile does not exist. */
+  readonly reconciliation?: ReconcileDeps | undefined;
   /** Traces each signed request. @param traceparent the request's header @param began by the clock */
   readonly observe?: (
     traceparent: unknown,
@@ -107,7 +110,7 @@ export interface Incoming {
 /** The sender that the head of a request claims, before the signature is checked. */
 interface Claimed {
   readonly connectionId: string;
-  readonly isRehearsal: boolean;
+  readonly mode: RequestTarget['mode'];
   readonly signed: SignedHeaders;
   readonly secrets: readonly Buffer[];
 }
@@ -122,6 +125,7 @@ export interface Handler {
 export interface HandlerLoad {
   readonly reading: number;
   readonly deciding: number;
+  readonly reconciling: number;
   readonly slots: number;
   /** Requests that wait for a place or for a slot. */
   readonly waiting: number;
@@ -139,6 +143,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
   const rehearsing = new Places({ clock, ...REHEARSING });
   const readingRehearsals = new Places({ clock, ...READING_REHEARSALS });
   const rehearseRequest = makeRehearsing(deps, reports);
+  const reconciling = deps.reconciliation === undefined ? null : makeReconciling(deps.reconciliation, clock);
   const publishing = publishingOf(deps);
   const replays = makeReplays<HttpAnswer>({
     now,
@@ -163,7 +168,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     if (headers.host === undefined && httpVersion === '1.1') return REFUSALS.noHost;
     if (headers.expect !== undefined && !/^100-continue$/i.test(headers.expect))
       return REFUSALS.noExpectation;
-    if (target === null) return REFUSALS.noSuchPath;
+    if (target === null || (target.mode === 'reconcile' && reconciling === null)) return REFUSALS.noSuchPath;
     if (method !== 'POST') return REFUSALS.noSuchMethod;
     if (target.mode === 'unclear') return REFUSALS.wrongDryRun;
     if (!isPlainJson(headers)) return withDetail(REFUSALS.noJson, describeType(headers));
@@ -172,8 +177,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     if (!isTimely(signed, now())) return withDetail(REFUSALS.stale, describeSkew(signed, now()));
     if (secrets.length === 0) return REFUSALS.unauthorized;
     if (Number(headers['content-length'] ?? 0) > maxBytes) return REFUSALS.tooLarge(maxBytes);
-    const { connectionId, mode } = target;
-    return { connectionId, isRehearsal: mode === 'rehearse', signed, secrets };
+    return { ...target, signed, secrets };
   }
 
   /**
@@ -182,10 +186,11 @@ export function makeHandler(deps: WebhookDeps): Handler {
    */
   async function answerClaimed(
     incoming: Incoming,
-    { connectionId, isRehearsal, signed, secrets }: Claimed,
+    { connectionId, mode, signed, secrets }: Claimed,
     origin: { isSigned: boolean },
   ): Promise<HttpAnswer> {
     const { request, network } = incoming;
+    const isRehearsal = mode === 'rehearse';
     const waitUntil = clock.now() + slotWithinMs;
     const left = () => Math.max(0, waitUntil - clock.now());
     // Anyone can name a connection id, but not from the address of its true sender. So the address is part of
@@ -193,7 +198,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     const from = incoming.hasSigned(connectionId) ? '' : network;
     const sender = `${connectionId} ${from}`;
     let evictReading = (): void => undefined;
-    const readers = isRehearsal ? readingRehearsals : reading;
+    const readers = mode === 'decide' ? reading : readingRehearsals;
     const place = await readers.take(sender, left(), () => evictReading());
     if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
     let isRefusedLate = false;
@@ -213,6 +218,10 @@ export function makeHandler(deps: WebhookDeps): Handler {
       }
       origin.isSigned = true;
       incoming.onSigned(connectionId);
+      if (mode === 'reconcile') {
+        place.release();
+        return await answerInTime(answerReconciliation(incoming, connectionId, read.bytes, left()));
+      }
       let evictDeciding = (): void => undefined;
       const places = isRehearsal ? rehearsing : deciding;
       const held = await places.take(connectionId, left(), () => evictDeciding());
@@ -253,6 +262,21 @@ export function makeHandler(deps: WebhookDeps): Handler {
         : rehearseRequest(connectionId, { requestId, address, ...read });
     void Promise.allSettled([answer]).then(() => held.release());
     return answerInTime(answer);
+  }
+
+  /** It needs no replays: it changes nothing, so the same request may be answered twice. */
+  async function answerReconciliation(
+    { requestId, address }: Incoming,
+    connectionId: string,
+    body: Buffer,
+    withinMs: number,
+  ): Promise<HttpAnswer> {
+    try {
+      return (await reconciling?.answer(connectionId, body, withinMs)) ?? REFUSALS.noSuchPath;
+    } catch (error) {
+      reports.undecided({ requestId, address, connectionId }, 'store', messageOf(error));
+      return REFUSALS.unanswered;
+    }
   }
 
   /** The events of a body, or the refusal of a body that has none or too many. */
@@ -324,16 +348,18 @@ export function makeHandler(deps: WebhookDeps): Handler {
     const head = readHead(request, target, secrets);
     const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
     // An undecided request was already reported, with its cause.
-    if (isRefusal(given) && given !== REFUSALS.undecided) reports.refused(origin, given);
+    const isReported = given === REFUSALS.undecided || given === REFUSALS.unanswered;
+    if (isRefusal(given) && !isReported) reports.refused(origin, given);
     return given;
   }
 
-  const limited = [reading, deciding, readingRehearsals, rehearsing, batcher];
+  const limited = [reading, deciding, readingRehearsals, rehearsing, batcher, ...(reconciling?.places ?? [])];
   return {
     answer,
     load: () => ({
       reading: reading.load.taken + readingRehearsals.load.taken,
       deciding: deciding.load.taken + rehearsing.load.taken,
+      reconciling: reconciling?.places[0].load.taken ?? 0,
       slots: batcher.load.taken,
       waiting: limited.reduce((sum, { load }) => sum + load.waiting, 0),
       replays: replays.inFlight(),

@@ -1,20 +1,22 @@
-/** The path and query of a request: the connection that sends, and whether it only rehearses (W4, W9). */
+/** The path and query of a request: the connection that sends, and its purpose (W4, W9). */
 
-const PATH = /^\/v1\/events\/([^/?]+)(?:\?(.*))?$/;
+const PATH = /^\/v1\/(events|reconcile)\/([^/?]+)(?:\?(.*))?$/;
 /** Any way to write the parameter. Only the right one begins a rehearsal, and none decides by mistake. */
 const LIKE_DRY_RUN = /^dry\W*_?run$/i;
 
 export interface RequestTarget {
   readonly connectionId: string;
-  readonly mode: 'decide' | 'rehearse' | 'unclear';
+  readonly mode: 'decide' | 'rehearse' | 'reconcile' | 'unclear';
 }
 
-/** Null where the path is no address of events. */
+/** Null where the path is no address of the webhook. */
 export function targetIn(url: string): RequestTarget | null {
-  const [, written, query = ''] = PATH.exec(url) ?? [];
+  const [, path, written, query = ''] = PATH.exec(url) ?? [];
   if (written === undefined) return null;
   try {
-    return { connectionId: decodeURIComponent(written), mode: query === '' ? 'decide' : modeOf(query) };
+    const connectionId = decodeURIComponent(written);
+    if (path === 'reconcile') return { connectionId, mode: 'reconcile' };
+    return { connectionId, mode: query === '' ? 'decide' : modeOf(query) };
   } catch {
     return null; // a % that encodes no character
   }

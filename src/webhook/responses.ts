@@ -150,6 +150,7 @@ export const REFUSALS = {
     'no signature matches webhook-id.webhook-timestamp.body and a secret of the connection',
   ),
   noConnection: refusal('forbidden', 'the connection is not registered as a webhook'),
+  noSuchConnection: refusal('forbidden', 'the connection is not registered'),
   suspended: refusal(
     'operator_suspended',
     'the operator is not active, and no event was decided; ask support, then send the same events again',
@@ -164,6 +165,12 @@ export const REFUSALS = {
     refusal(
       'invalid request',
       `the batch has more than ${events} events; send them in several requests`,
+      413,
+    ),
+  tooManyReconciled: (events: number) =>
+    refusal(
+      'invalid request',
+      `the request names more than ${events} events; reconcile them in several requests`,
       413,
     ),
   tooManyValues: (values: number) =>
@@ -195,6 +202,7 @@ export const REFUSALS = {
   busy: refusal('overloaded', 'no slot became free in time; send the same request again'),
   crowded: refusal('overloaded', 'too many requests are in flight; send the same request again'),
   undecided: refusal('undecided', 'the events could not be decided now; send the same request again'),
+  unanswered: refusal('undecided', 'the events could not be looked up now; send the same request again'),
   /** As `undecided`, but the events may be decided after all. */
   late: refusal('undecided', 'the events could not be decided in time; send the same request again'),
 } as const;

@@ -1,7 +1,11 @@
 /** `promo-intake reconcile` as operators run it, on a real Postgres. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { until } from '../../dev/servers/deadline';
 import { aBet, aLogin, freshStore, type TestStore } from '../support/ledger';
 import { killWorkers, RunningCommand } from '../support/worker';
 
@@ -180,3 +184,111 @@ test.each([
     expect(existsSync(pathOf('x'))).toBe(false);
   }),
 );
+
+describe('FILE', () => {
+  const csv = (...rows: readonly string[]) => rows.join('\r\n');
+
+  test.each([
+    [
+      'CSV with names, a byte order mark and CR LF',
+      csv('\uFEFFkind,event_id,note', 'bet,counted,x', 'login,missing,"a ""b"", c"'),
+      'ids.csv',
+      [],
+    ],
+    ['CSV with semicolons', csv('event_id;kind', '"counted";bet', 'missing;login'), 'ids.csv', []],
+    ['a plain list of ids', 'counted\nmissing\n', 'ids.txt', ['--csv']],
+  ])('%s is looked up by id, and --resend has its rows as they are', (_, content, file, args) =>
+    withStore(async (store) => {
+      await store.partition('acme').read(bet);
+      const { code, objects } = await run(
+        store.url,
+        content,
+        [...args, '--json', '--resend', pathOf('rows')],
+        file,
+      );
+      expect(objects.map(({ event_id, state }) => [event_id, state]).slice(0, 2)).toEqual([
+        ['counted', 'accepted'],
+        ['missing', 'never_received'],
+      ]);
+      expect(code).toBe(1);
+      const rows = content.split('\n').filter((row) => row !== '' && !row.includes('counted'));
+      expect(readFileSync(pathOf('rows'), 'utf8')).toBe(`${rows.join('\n')}\n`);
+      if (file === 'ids.csv')
+        expect(objects[2].totals.kinds).toMatchObject({ bet: { accepted: 1 }, login: { never_received: 1 } });
+    }),
+  );
+
+  test('CSV finds a record by its place', () =>
+    withStore(async (store) => {
+      await store.partition('acme').read(aLogin({ event_id: undefined }));
+      const { objects } = await run(
+        store.url,
+        csv('topic,partition,offset', 'acme,0,0', 'acme,0,5', 'acme,0,x'),
+        ['--json'],
+        'places.csv',
+      );
+      expect(objects.slice(0, 3).map(({ state, reason }) => [state, reason])).toEqual([
+        ['rejected', 'no_idempotency_key'],
+        ['undecided', null],
+        ['unidentified', null],
+      ]);
+    }));
+
+  test.each([
+    [
+      'CSV without a column to look up',
+      csv('player,amount', 'p-1,5'),
+      'x.csv',
+      2,
+      /FILE: has no column event_id/,
+    ],
+    ['a gzipped file', gzipSync(linesOf(bet)), 'x.gz', 2, /FILE: is compressed\. Run: gunzip -c FILE/],
+    ['an empty file', '', 'x.ndjson', 0, /0 events: 0 accepted/],
+    ['a quotation mark that is not closed', csv('event_id,kind', '"e-1,bet'), 'x.csv', 1, /not closed/],
+    ['bytes that are no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'x.ndjson', 1, /unidentified.*UTF-8/],
+  ])('%s has a stated outcome', (_, content, file, expected, words) =>
+    withStore(async (store) => {
+      const { code, output } = await run(store.url, content, [], file);
+      expect([code, output]).toEqual([expected, expect.stringMatching(words)]);
+    }),
+  );
+
+  test('an event after a byte order mark is looked up, and an id of a megabyte, too', () =>
+    withStore(async (store) => {
+      const long = aLogin({ event_id: 'long '.repeat(200_000) });
+      await store.partition('acme').read(bet, long);
+      const { code, output } = await run(store.url, `\uFEFF${linesOf(bet, long)}\r\n`);
+      expect([code, output]).toEqual([0, expect.stringMatching(/2 events: 2 accepted/)]);
+    }));
+});
+
+test('after Ctrl-C there is no file of it, half or whole, and a file of before stays', () =>
+  withStore(async (store) => {
+    writeFileSync(pathOf('older'), 'older');
+    const fifo = pathOf('fifo');
+    execFileSync('mkfifo', [fifo]);
+    const command = new RunningCommand(
+      [
+        'reconcile',
+        fifo,
+        '--connection',
+        'acme-stream',
+        '--resend',
+        pathOf('older'),
+        '--mend',
+        pathOf('newer'),
+      ],
+      { DATABASE_URL: store.url },
+    );
+    const writer = await open(fifo, 'w');
+    await writer.write(`${linesOf(missing)}\n`);
+    await until('it writes beside', 20_000, () =>
+      readdirSync(directory).some((name) => name.endsWith('.part')),
+    );
+    command.signal('SIGINT');
+    expect(await command.ending()).toEqual({ code: 1, signal: null });
+    await writer.close();
+    expect(command.output()).toContain('interrupted, and no file was written');
+    expect(readFileSync(pathOf('older'), 'utf8')).toBe('older');
+    expect(readdirSync(directory).filter((name) => /newer|part$/.test(name))).toEqual([]);
+  }));

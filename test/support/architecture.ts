@@ -90,7 +90,7 @@ export const LAYERS = {
   },
   webhook: {
     files: /^src\/webhook\//,
-    mayImport: ['lib', 'contract', 'domain', 'intake', 'publishing', 'telemetry'],
+    mayImport: ['lib', 'contract', 'domain', 'intake', 'publishing', 'reconciliation', 'telemetry'],
   },
   sandbox: {
     files: /^src\/sandbox\//,

@@ -454,3 +454,44 @@ describe('a webhook that closes', () => {
     expect(await sent).toBe('cut');
   });
 });
+
+describe('reconciliation', () => {
+  const scope = {
+    ...{ connection, referenceVersion: 1, connectionNos: [connection.no], ownsTopic: true },
+  };
+  const path = '/v1/reconcile/hook';
+
+  test('a reconciliation that hangs takes one place, and delays neither events nor another connection', async () => {
+    let finish = (): void => undefined;
+    const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes), {
+      slotWithinMs: 200,
+      secretsOf: () => [key],
+      reconciliation: {
+        scopeOf: async () => scope,
+        reconciler: {
+          reconcile: (_, entries) =>
+            entries[0]?.eventId === 'hangs'
+              ? new Promise((resolve) => {
+                  finish = () => resolve([]);
+                })
+              : Promise.resolve([]),
+        },
+      },
+    });
+    const hanging = send({ event_ids: ['hangs'] }, { path });
+    await until('it hangs', 5_000, () => String(finish) !== '() => undefined');
+    const beyond = await send({ event_ids: [] }, { path });
+    expect([beyond.status, beyond.headers.get('retry-after')]).toEqual([429, '1']);
+    expect((await send(aBet())).verdicts).toEqual(['accepted']);
+    const other = senderTo(webhook.port, 'other', secret);
+    expect((await other({ event_ids: [] }, { path: '/v1/reconcile/other' })).status).toBe(200);
+    finish();
+    await hanging;
+    expect((await send({ event_ids: [] }, { path })).status).toBe(200);
+  });
+
+  test('without reconciliation there is no such path', async () => {
+    const { send } = await serve(async (_, envelopes) => accepted(envelopes));
+    expect((await send({ event_ids: [] }, { path })).status).toBe(404);
+  });
+});

@@ -3,7 +3,8 @@ import { parseErrorBody } from '../../../src/contract/error-body';
 import { CONNECT, LATE_BODY } from '../../../src/webhook/raw-responses';
 import { isRefusal, REFUSALS, type Refusal, withDetail } from '../../../src/webhook/responses';
 
-const { tooLarge, tooMany, tooManyValues, tooManyPieces, tooManyHeaders, malformed, ...plain } = REFUSALS;
+const { tooLarge, tooMany, tooManyValues, tooManyPieces, tooManyHeaders, malformed, ...others } = REFUSALS;
+const { tooManyReconciled, ...plain } = others;
 
 const INVALID = 'ERROR_CODE_INVALID_REQUEST';
 const REJECTED = 'ERROR_CODE_BUSINESS_REJECTED';
@@ -21,6 +22,7 @@ const WIRE: Readonly<Record<keyof typeof plain, readonly [number, string, string
   stale: [401, INVALID, 'signature_stale: webhook-timestamp is not within 300 s', false],
   wronglySigned: [401, INVALID, 'signature_invalid: ', false],
   noConnection: [403, REJECTED, 'forbidden: ', false],
+  noSuchConnection: [403, REJECTED, 'forbidden: ', false],
   suspended: [403, REJECTED, 'operator_suspended: ', false],
   noHost: [400, INVALID, 'invalid request: ', false],
   noExpectation: [417, INVALID, 'invalid request: ', false],
@@ -29,6 +31,7 @@ const WIRE: Readonly<Record<keyof typeof plain, readonly [number, string, string
   busy: [503, MAINTENANCE, 'overloaded: no slot', true],
   crowded: [503, MAINTENANCE, 'overloaded: too many', true],
   undecided: [503, MAINTENANCE, 'undecided: the events could not be decided now', true],
+  unanswered: [503, MAINTENANCE, 'undecided: the events could not be looked up now', true],
   late: [503, MAINTENANCE, 'undecided: the events could not be decided in time', true],
 };
 
@@ -53,6 +56,7 @@ test.each(Object.entries(WIRE))('%s', (name, [status, code, begin, isRetryable])
 test.each<[string, Refusal, number, string]>([
   ['tooLarge', tooLarge(9), 413, 'invalid request: the body has more than 9 bytes'],
   ['tooMany', tooMany(9), 413, 'invalid request: the batch has more than 9 events'],
+  ['tooManyReconciled', tooManyReconciled(9), 413, 'invalid request: the request names more than 9 events'],
   ['tooManyValues', tooManyValues(9), 413, 'invalid request: the body holds more than 9 JSON values'],
   ['tooManyPieces', tooManyPieces(9), 413, 'invalid request: the body came in more than 9 pieces'],
   ['tooManyHeaders', tooManyHeaders(9), 431, 'invalid request: the request has more than 9 headers'],
