@@ -144,6 +144,21 @@ test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md'])('every path that %s names exis
   expect(paths.filter((each) => !existsSync(join(ROOT, each)))).toEqual([]);
 });
 
+test('docs/contract.md leads from each section of the contract to code that exists', () => {
+  const rows = [...read('docs/contract.md').matchAll(/^\| (\d(?:\.\d)?) \|.*$/gm)];
+  expect(rows.map(([, section]) => section)).toEqual([
+    ...['1', '2.1', '2.2', '2.3', '2.4', '2.5', '2.6', '2.7', '2.8', '3.1', '3.2', '4.1', '4.2', '4.3'],
+    ...['5', '6.1', '6.2', '7.1', '7.2', '7.3', '8', '9'],
+  ]);
+  for (const [row, section] of rows) {
+    const paths = pathsOf(row);
+    expect([section, paths.filter((path) => !existsSync(join(ROOT, path)))]).toEqual([section, []]);
+    expect([section, paths.length > 0]).toEqual([section, section !== '2.8']);
+    const numbers = (row.split('|').at(-2) ?? '').match(/[A-Z]\d+/g) ?? [];
+    expect(numbers.filter((number) => !read('docs/rules.md').includes(`- **${number}** `))).toEqual([]);
+  }
+});
+
 test.each(RECORDS)('%s is one page, and every path that it names exists', (path) => {
   const text = read(path);
   expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(RECORD_LINES);
