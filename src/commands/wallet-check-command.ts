@@ -28,7 +28,7 @@ export const WALLET_CHECK: readonly Command[] = [
     exits: {
       0: 'every scenario that the profile allows passed',
       1: 'a scenario failed, none could run, the wallet is away, or it was interrupted',
-      2: 'a wrong option, or a profile with faults; nothing was sent',
+      2: 'a wrong option, a profile with faults, or a report that cannot be written; nothing was sent',
     },
     run: async ({ options }) => {
       const { walletCheck } = await import('./wallet-check.js');

@@ -1,6 +1,6 @@
 /**
- * wallet-check as a process. It checks an operator's gateway by HTTPS, with a signature and amounts of its own.
- * It meets a certificate that nobody trusts, and a Ctrl-C.
+ * wallet-check as a process. It checks an operator's gateway by HTTPS, with a signature and amounts of its
+ * own. It meets a certificate that nobody trusts, and a Ctrl-C.
  */
 import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
