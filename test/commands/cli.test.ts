@@ -13,6 +13,7 @@ import { productCommand } from '../../dev/servers/product';
 import { MAX_DECOMPRESSED_BYTES } from '../../src/kafka/client/client';
 import { aBet } from '../support/builders';
 import { registerCodecs } from '../support/kafkajs-codecs';
+import { withClient } from '../support/ledger';
 import {
   databaseUrl,
   type FreshDatabase,
@@ -472,6 +473,38 @@ describe('retention and erasure', () => {
         expect(await run(['erase-player', '--operator', 'acme'], settings, nobody)).toMatchObject({
           code: 2,
         });
+    } finally {
+      await own.drop();
+    }
+  });
+
+  test('wallet calls are deleted by retention, stopped by an erasure, and counted by status [X5] [X6]', async () => {
+    const own = await freshDatabase();
+    const settings = { DATABASE_URL: own.url };
+    try {
+      await run(['migrate'], settings);
+      await run(['reference', 'apply', 'schemas/examples/reference.yaml'], settings);
+      await withClient(own.url, (client) =>
+        client.query(
+          `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, state, due_at, ended_at)
+          values ('acme', 'old', 'credit', '', null, null, 'ok', now(), now() - interval '2 years'),
+            ('acme', 'new', 'credit', '', null, null, 'ok', now(), now()),
+            ('acme', 'open', 'credit', '', '{}', '{"player": "p-1"}', 'open', now(), null)`,
+        ),
+      );
+      expect(await run(['retention', 'apply', '--keep-months', '1'], settings)).toMatchObject({
+        code: 0,
+        output: expect.stringMatching(/\nwallet calls deleted: 1\n$/),
+      });
+      expect(await run(['erase-player', '--operator', 'acme'], settings, 'p-1')).toMatchObject({
+        code: 0,
+        output: expect.stringContaining('\n1 wallet call without data of the player now: not sent again'),
+      });
+      const { output } = await run(['status', '--json'], { ...settings, ...kafka() });
+      expect(JSON.parse(output)).toMatchObject({
+        needs_a_person: expect.arrayContaining([expect.stringContaining('1 wallet call is unresolved')]),
+        wallet_calls: { open: 0, unresolved: 1, oldest_due_seconds: 0 },
+      });
     } finally {
       await own.drop();
     }
