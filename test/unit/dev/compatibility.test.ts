@@ -3,6 +3,9 @@ import Ajv2020 from 'ajv/dist/2020';
 import fc from 'fast-check';
 import { compareSchemas, type Direction, type SchemaChange } from '../../../dev/compatibility/json-schema';
 
+/** FUZZ_RUNS=100000 takes some minutes. */
+const RUNS = Number(process.env.FUZZ_RUNS ?? 700);
+
 const summaryOf = (changes: readonly SchemaChange[]): string[] =>
   changes.map(({ path, isBreaking, change }) => `${isBreaking ? 'breaking' : 'addition'} ${path} ${change}`);
 
@@ -276,10 +279,10 @@ describe('random schemas', () => {
             }
           },
         ),
-        { numRuns: 1_500 },
+        { numRuns: RUNS },
       );
-      expect(compatible).toBeGreaterThan(100);
-      expect(valid).toBeGreaterThan(300);
+      expect(compatible).toBeGreaterThan(RUNS / 20);
+      expect(valid).toBeGreaterThan(RUNS / 20);
     },
   );
 });

@@ -11,7 +11,7 @@ import {
 import { varint } from '../../support/record-batch';
 import { anyCharacter } from '../../support/texts';
 
-const TIMEOUT_MS = 300;
+const TIMEOUT_MS = 1_000;
 /** Longer than the pause between two requests, and than the time limit. */
 const SOON_MS = 2_000;
 
