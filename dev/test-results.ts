@@ -20,7 +20,7 @@ export const LAYERS = [
   { name: 'webhook', minutes: 2.8 },
   { name: 'faults', minutes: 7 },
   { name: 'monitoring', minutes: 0.5 },
-  { name: 'commands', minutes: 5.5 },
+  { name: 'commands', minutes: 10.5 },
   { name: 'bench', minutes: 4.1 },
   { name: 'containers', minutes: 2.6 },
 ] as const;

@@ -166,7 +166,11 @@ export const CHAPTERS: readonly Chapter[] = [
     O8 | scenarios of wallet-check | elsewhere
     O9 | limits and interruption of wallet-check | elsewhere
     O10 | no secret in the output of wallet-check | elsewhere
-    O11 | published schemas grow | elsewhere`,
+    O11 | published schemas grow | elsewhere
+    O12 | signatures of the sandbox | elsewhere
+    O13 | tokens and keys of the sandbox | elsewhere
+    O14 | a round of the sandbox ends as a whole | elsewhere
+    O15 | the sandbox says that it is one | elsewhere`,
   ),
 ];
 

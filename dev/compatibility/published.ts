@@ -17,6 +17,7 @@ export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'reference.schema.json': 'others_write',
   'wallet-profile.schema.json': 'others_write',
   'sandbox.openapi.json': 'openapi',
+  'sandbox.schema.json': 'others_write',
 };
 
 export const SCHEMAS = 'schemas';

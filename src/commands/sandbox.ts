@@ -76,14 +76,15 @@ export async function sandbox(options: Options): Promise<number> {
             `The schema ${SANDBOX_SCHEMA} belongs to another version (${JSON.stringify(other)}). Remove its state: drop schema ${SANDBOX_SCHEMA} cascade`,
           );
         const [clock, sessions, store] = [systemClock, makeSessionStore(pool), makeRoundStore(pool)];
+        const callStore = makeCallStore(pool, logger);
         const calls = makeWalletCalls({
-          ...{ store: makeCallStore(pool, logger), clients: wallets.map(({ client }) => client) },
+          ...{ store: callStore, clients: wallets.map(({ client }) => client) },
           ...{ clock, newId: randomUUID, logger },
         });
         const writeAmounts = new Map(
           wallets.map(({ operatorId, writeAmount }) => [operatorId, writeAmount] as const),
         );
-        const rounds = makeRounds({ store, calls, writeAmounts, clock, logger });
+        const rounds = makeRounds({ store, calls, callStore, writeAmounts, clock, logger });
         if (wallets.length > 0) {
           await start(loopPart('wallet calls', calls.run));
           await start(loopPart('rounds', rounds.run));

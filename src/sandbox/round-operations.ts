@@ -15,7 +15,7 @@ const ANSWER_WITHIN_MS = 8_000;
 export interface RoundOperationsDeps {
   readonly sessions: Pick<SessionStore, 'findSession'>;
   readonly store: RoundStore;
-  readonly rounds: Pick<Rounds, 'drive'>;
+  readonly rounds: Pick<Rounds, 'drive' | 'callsOf'>;
   /** The operators with a wallet, and whether the wallet has the action that closes a round. */
   readonly wallets: ReadonlyMap<string, { readonly isClosing: boolean }>;
   readonly newId: () => string;
@@ -56,7 +56,7 @@ export function makeRoundOperations(deps: RoundOperationsDeps): Operations {
 
   async function show(round: SandboxRound, status: 200 | 202): Promise<SandboxAnswer> {
     const { plan, sessionId, state, attribution } = round;
-    const [calls, events] = [await store.callsOf(round), await store.eventsOf(round)];
+    const [calls, events] = [await rounds.callsOf(round), await store.eventsOf(round)];
     const listed = possibleOpIds(plan).flatMap((opId) => {
       const found = calls.get(opId);
       if (found === undefined) return [];

@@ -1,19 +1,8 @@
 /** The rounds of a sandbox and their events, in Postgres. All times are those of its clock. */
-import { isWalletAction } from '../contract/actions';
 import { isObject, parseJson } from '../lib/json';
 import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Statement, type Store } from '../postgres/transaction';
-import { CALL_STATES } from '../wallet/call-change';
-import {
-  eventJson,
-  type PlannedEvent,
-  possibleOpIds,
-  ROUND_STATES,
-  type RoundCall,
-  type RoundCalls,
-  type RoundPlan,
-  type RoundState,
-} from './round';
+import { eventJson, type PlannedEvent, ROUND_STATES, type RoundPlan, type RoundState } from './round';
 
 export interface SandboxRound {
   readonly operatorId: string;
@@ -55,8 +44,6 @@ export interface RoundStore {
   takeRounds(most: number): Promise<SandboxRound[]>;
   /** Lets the round be taken again after this time. @throws StoreError */
   returnRound(round: SandboxRound, afterMs: number): Promise<void>;
-  /** The calls of the wallet that the round has. @throws StoreError */
-  callsOf(round: SandboxRound): Promise<RoundCalls>;
   /** Stores new events, and the state, in one transaction. @throws StoreError */
   keepRound(round: SandboxRound, events: readonly PlannedEvent[], state: RoundState): Promise<void>;
   /** @throws StoreError */
@@ -105,10 +92,6 @@ update promo_sandbox.rounds set due_at = ${inMs('$2')} from due where operator_i
 const RETURN: Statement = {
   name: 'sandbox_return_round',
   text: `update promo_sandbox.rounds set due_at = ${inMs('$3')} where operator_id = $1 and round_id = $2`,
-};
-const CALLS: Statement = {
-  name: 'sandbox_wallet_calls',
-  text: 'select op_id, action, state, last_cause from promo.wallet_calls where operator_id = $1 and op_id = any($2::text[])',
 };
 const INSERT_EVENTS: Statement = {
   name: 'sandbox_insert_events',
@@ -176,10 +159,6 @@ export function makeRoundStore(store: Store): RoundStore {
     takeRounds: async (most) => (await run(TAKE, [most, ROUND_LEASE_MS])).map(roundOf),
     async returnRound({ operatorId, plan }, afterMs) {
       await run(RETURN, [operatorId, plan.roundId, afterMs]);
-    },
-    async callsOf({ operatorId, plan }) {
-      const rows = await run(CALLS, [operatorId, possibleOpIds(plan)]);
-      return new Map(rows.map((row) => [textOf(row[0]), callOf(row)]));
     },
     keepRound: (round, events, state) =>
       inTransaction(store, async (session) => {
@@ -255,14 +234,6 @@ function isPlan(value: unknown): value is RoundPlan {
     Array.isArray(value.wins) &&
     typeof value.roundId === 'string'
   );
-}
-
-function callOf([, action, state, cause]: Row): RoundCall {
-  const name = textOf(action);
-  const found = CALL_STATES.find((each) => each === state);
-  if (!isWalletAction(name) || found === undefined)
-    throw new Error('a wallet call has an unknown action or state: run the newer version');
-  return { action: name, state: found, cause: cause ?? null };
 }
 
 const KINDS = ['bet', 'win', 'settled', 'refund'] as const;

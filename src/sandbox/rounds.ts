@@ -3,8 +3,18 @@ import type { Logger } from 'pino';
 import { backoffMs } from '../lib/backoff';
 import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
+import type { WalletAnswer } from '../wallet/answer';
+import type { CallLookup } from '../wallet/call-store';
 import { WalletBusy, type WalletCalls } from '../wallet/calls';
-import { eventsOfRound, nextOfRound, type PlannedCall, type RoundPlan, type RoundState } from './round';
+import {
+  eventsOfRound,
+  nextOfRound,
+  type PlannedCall,
+  possibleOpIds,
+  type RoundCalls,
+  type RoundPlan,
+  type RoundState,
+} from './round';
 import { ROUND_LEASE_MS, type RoundStore, type SandboxRound } from './round-store';
 
 const ROUNDS_AT_ONCE = 16;
@@ -14,6 +24,8 @@ const POLL_MS = 300;
 export type WriteWalletAmount = (minor: bigint, exponent: number) => string;
 
 export interface Rounds {
+  /** The calls of the wallet that the round has. @throws StoreError */
+  callsOf(round: SandboxRound): Promise<RoundCalls>;
   /**
    * Drives a round until its end, or for this time.
    *
@@ -28,18 +40,28 @@ export interface Rounds {
 export interface RoundsDeps {
   readonly store: RoundStore;
   readonly calls: Pick<WalletCalls, 'start'>;
+  readonly callStore: CallLookup;
   /** By operator. */
   readonly writeAmounts: ReadonlyMap<string, WriteWalletAmount>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-export function makeRounds({ store, calls, writeAmounts, clock, logger }: RoundsDeps): Rounds {
+export function makeRounds(deps: RoundsDeps): Rounds {
+  const { store, calls, callStore, writeAmounts, clock, logger } = deps;
+
+  async function callsOf({ operatorId, plan }: SandboxRound): Promise<RoundCalls> {
+    const found = await callStore.findAll(operatorId, possibleOpIds(plan));
+    return new Map(
+      found.map(({ opId, action, state, answer }) => [opId, { action, state, cause: causeOf(answer) }]),
+    );
+  }
+
   /** Takes steps until a call is open. @returns the state */
   async function advance(round: SandboxRound): Promise<RoundState> {
     const { operatorId, plan } = round;
     for (;;) {
-      const known = await store.callsOf(round);
+      const known = await callsOf(round);
       const step = nextOfRound(plan, known);
       const state = step.type === 'end' ? step.state : 'playing';
       await store.keepRound(round, eventsOfRound(plan, known, state), state);
@@ -107,7 +129,7 @@ export function makeRounds({ store, calls, writeAmounts, clock, logger }: Rounds
     }
   }
 
-  return { drive, run };
+  return { callsOf, drive, run };
 }
 
 function valuesOf(
@@ -121,4 +143,10 @@ function valuesOf(
     ...(amount !== null && { amount: write(BigInt(amount), scale) }),
     ...(original !== null && { original, original_op_id: original }),
   };
+}
+
+/** The code of the last answer, or why there was none. */
+function causeOf(answer: WalletAnswer | null): string | null {
+  if (answer === null || answer.type === 'ok') return null;
+  return answer.code ?? (answer.type === 'no_answer' ? answer.cause : null);
 }

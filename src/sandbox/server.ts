@@ -58,6 +58,19 @@ export async function serveSandbox(port: number, deps: SandboxServerDeps): Promi
       request.socket.destroy();
     });
   });
+  // Bytes that are no request, or a request that does not end. Node's own answer would not say sandbox.
+  server.on('clientError', (_error, socket) => {
+    if (!socket.writable) return;
+    const { status, body } = refuse('invalid request', 'the bytes are no whole HTTP request');
+    const head = [
+      `HTTP/1.1 ${status} Bad Request`,
+      `${SANDBOX_HEADER.name}: ${SANDBOX_HEADER.value}`,
+      'content-type: application/json',
+      `content-length: ${Buffer.byteLength(body)}`,
+      'connection: close',
+    ];
+    socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  });
   const served = await listenAt(server, port);
   return {
     port: served,

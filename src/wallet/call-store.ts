@@ -61,6 +61,11 @@ export interface CallStore {
   find(operatorId: string, opId: string): Promise<FoundCall | null>;
 }
 
+export interface CallLookup {
+  /** Those of the calls that are stored. @throws StoreError */
+  findAll(operatorId: string, opIds: readonly string[]): Promise<CallView[]>;
+}
+
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint`;
 const after = (parameter: string) => `now() + make_interval(secs => ${parameter}::float8 / 1000)`;
 const at = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`;
@@ -112,13 +117,20 @@ const END_ATTEMPT: Statement = {
 select count(*) from mine`,
 };
 
+const FOUND = `c.operator_id, c.op_id, c.action, c.state, encode(c.content_hash, 'hex'), c.payload, ${HISTORY}
+from promo_store.wallet_calls c`;
+
 const FIND_CALL: Statement = {
   name: 'find_wallet_call',
-  text: `select c.operator_id, c.op_id, c.action, c.state, encode(c.content_hash, 'hex'), c.payload, ${HISTORY}
-from promo_store.wallet_calls c where c.operator_id = $1 and c.op_id = $2`,
+  text: `select ${FOUND} where c.operator_id = $1 and c.op_id = $2`,
 };
 
-export function makeCallStore(store: Store, logger: Logger): CallStore {
+const FIND_CALLS: Statement = {
+  name: 'find_wallet_calls',
+  text: `select ${FOUND} where c.operator_id = $1 and c.op_id = any($2::text[])`,
+};
+
+export function makeCallStore(store: Store, logger: Logger): CallStore & CallLookup {
   const run = (statement: Statement, values: readonly unknown[]): Promise<Row[]> =>
     inTransaction(store, (session) => session.query(statement, values));
   return {
@@ -164,15 +176,19 @@ export function makeCallStore(store: Store, logger: Logger): CallStore {
     async find(operatorId, opId) {
       const [row] = await run(FIND_CALL, [operatorId, opId]);
       if (row === undefined) return null;
-      const history = historyOf(row.slice(6));
-      return {
-        view: {
-          ...{ operatorId, opId, action: actionOf(row[2]), state: stateOf(row[3]) },
-          ...{ attempts: history?.attempts ?? 0, answer: history?.last.answer ?? null },
-        },
-        ...{ contentHash: textOf(row[4]), payload: row[5] ?? null },
-      };
+      return { view: viewOf(row), contentHash: textOf(row[4]), payload: row[5] ?? null };
     },
+    async findAll(operatorId, opIds) {
+      return (await run(FIND_CALLS, [operatorId, opIds])).map(viewOf);
+    },
+  };
+}
+
+function viewOf(row: Row): CallView {
+  const history = historyOf(row.slice(6));
+  return {
+    ...{ operatorId: textOf(row[0]), opId: textOf(row[1]), action: actionOf(row[2]), state: stateOf(row[3]) },
+    ...{ attempts: history?.attempts ?? 0, answer: history?.last.answer ?? null },
   };
 }
 

@@ -21,7 +21,7 @@ const kindsOf = (events: unknown): string[] =>
     isObject(event) ? `${event.kind}/${event.verdict}` : [],
   );
 
-test('that is killed with -9 ends each round settled or refunded, never half', async () => {
+test('that is killed with -9 ends each round settled or refunded, never half [O14]', async () => {
   const intake = await world.startIntake();
   const before = await world.balance();
   world.delayMs = () => Math.random() * 120;

@@ -1,4 +1,5 @@
 /** The sandbox as a process, on a real Postgres: the behaviours that the contract shows of operator calls. */
+import { connect } from 'node:net';
 import { Client } from 'pg';
 import { OPERATOR_OPERATION_NAMES } from '../../src/contract/operations';
 import { SERVICE_ERROR_NAMES, serviceError } from '../../src/contract/service-errors';
@@ -52,7 +53,7 @@ const aLaunch = (more: object = {}) => ({
 const seconds = (offset: number) => String(Math.floor(Date.now() / 1_000) + offset);
 
 describe('each answer says sandbox', () => {
-  test('in its header and its body', async () => {
+  test('in its header and its body [O15]', async () => {
     const launched = await sandbox.call(LAUNCH, aLaunch());
     const refused = await sandbox.call(LAUNCH, {});
     expect(launched).toMatchObject({ status: 200, body: { sandbox: true } });
@@ -142,7 +143,7 @@ describe('a launch', () => {
     expect((await sandbox.call(LAUNCH, launch)).body).toEqual(session);
   });
 
-  test('at once from twenty clients with one token begins one session', async () => {
+  test('at once from twenty clients with one token begins one session [O13]', async () => {
     const launch = aLaunch();
     const replies = await Promise.all(
       Array.from({ length: 20 }, () =>
@@ -322,8 +323,18 @@ describe('a request that HTTP refuses', () => {
   });
 });
 
+test('bytes that are no request get an answer that says sandbox [O15]', async () => {
+  const socket = connect(sandbox.port, '127.0.0.1');
+  socket.end('no request\r\n\r\n');
+  let text = '';
+  for await (const chunk of socket.setEncoding('utf8')) text += chunk;
+  expect(text).toMatch(
+    /^HTTP\/1\.1 400 .*x-sandbox: promo-intake\r\n.*"message":"invalid request: [^"]*\(sandbox\)"/s,
+  );
+});
+
 describe('the state', () => {
-  test('survives a restart, and stays out of the schemas of production', async () => {
+  test('survives a restart, and stays out of the schemas of production [O15]', async () => {
     const launch = aLaunch();
     const { body } = await sandbox.call(LAUNCH, launch);
     const other = await startSandbox(files.write('again.yaml', FILE), { DATABASE_URL: database.url });
