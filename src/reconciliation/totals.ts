@@ -56,8 +56,8 @@ export class Totals {
     string,
     { kind: string; currency: string; scale: number; sent: bigint; accepted: bigint }
   >();
-  private lastHour: bigint | null = null;
-  private lastCounts = noCounts();
+  /** The counts of `hours` by the number of the hour: a name takes longer than all other counting. */
+  private readonly byHour = new Map<bigint, MutableCounts>();
 
   add({ event, kind, occurredAtMicros }: Asked, standing: Standing): void {
     this.entries++;
@@ -76,11 +76,12 @@ export class Totals {
 
   private hourOf(micros: bigint | null): MutableCounts {
     const hour = micros === null ? null : micros / MICROS_AN_HOUR;
-    if (hour !== null && hour === this.lastHour) return this.lastCounts;
+    const known = hour === null ? undefined : this.byHour.get(hour);
+    if (known !== undefined) return known;
     const name = hour === null ? NONE : nameOfHour(hour);
     const isKnown = this.hours.has(name) || this.hours.size < MAX_HOURS;
     const counts = countsOf(this.hours, isKnown ? name : OTHER_HOURS);
-    if (hour !== null) [this.lastHour, this.lastCounts] = [hour, counts];
+    if (hour !== null && isKnown) this.byHour.set(hour, counts);
     return counts;
   }
 
