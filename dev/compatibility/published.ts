@@ -15,6 +15,7 @@ export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'wallet.request.v2.json': 'others_read',
   'wallet.error.v2.json': 'others_write',
   'reference.schema.json': 'others_write',
+  'webhook.openapi.json': 'openapi',
   'wallet-profile.schema.json': 'others_write',
   'sandbox.openapi.json': 'openapi',
   'sandbox.schema.json': 'others_write',

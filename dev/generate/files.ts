@@ -7,6 +7,7 @@ import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
 import { SANDBOX_OPENAPI } from '../../src/sandbox/openapi';
+import { openApiDocument } from '../../src/webhook/openapi';
 import { RECONCILE_REQUEST_SCHEMA, RECONCILIATION_SCHEMA } from '../../src/webhook/reconciling';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { reportFiles } from '../bench/report';
@@ -40,6 +41,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.reconcile.v1.json', renderSchema(RECONCILE_REQUEST_SCHEMA)),
     file('schemas/promo.reconciliation.v1.json', renderSchema(RECONCILIATION_SCHEMA)),
     file('schemas/operator.error.v2.json', renderSchema(ERROR_BODY_SCHEMA)),
+    file('schemas/webhook.openapi.json', renderSchema(openApiDocument())),
     file('schemas/wallet.request.v2.json', renderSchema(WALLET_REQUEST_SCHEMA)),
     file('schemas/wallet.error.v2.json', renderSchema(WALLET_FAILURE_SCHEMA)),
     file('schemas/sandbox.openapi.json', renderSchema(SANDBOX_OPENAPI)),

@@ -58,7 +58,7 @@ const REFUSED_FOR_MS = 2_000;
 /** A body with more bytes than this is large. */
 const LARGE_BYTES = 65_536;
 /** Without this limit a head of 16 KiB could hold thousands of headers. */
-const MAX_HEADERS = 200;
+export const MAX_REQUEST_HEADERS = 200;
 
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 
@@ -164,7 +164,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     target: RequestTarget | null,
     secrets: readonly Buffer[],
   ): Refusal | Claimed {
-    if (rawHeaders.length > 2 * MAX_HEADERS) return REFUSALS.tooManyHeaders(MAX_HEADERS);
+    if (rawHeaders.length > 2 * MAX_REQUEST_HEADERS) return REFUSALS.tooManyHeaders(MAX_REQUEST_HEADERS);
     if (headers.host === undefined && httpVersion === '1.1') return REFUSALS.noHost;
     if (headers.expect !== undefined && !/^100-continue$/i.test(headers.expect))
       return REFUSALS.noExpectation;

@@ -15,12 +15,13 @@ export interface Failure {
   readonly refusal: Refusal;
 }
 
-const FAILURES = {
+export const FAILURES = {
   late: refusal('invalid request', 'the request was not complete in time; send it again', 408),
   largeHead: refusal('invalid request', 'its headers are too large', 431),
   tls: refusal('invalid request', 'this port speaks HTTP without TLS; a proxy in front of it ends TLS'),
   http2: refusal('invalid request', 'this port speaks HTTP/1.1 and not HTTP/2'),
   connect: refusal('invalid request', 'send events by POST', 405),
+  notHttp: refusal('invalid request', 'the bytes are not HTTP'),
 } as const;
 
 export const CONNECT: Failure = { why: 'connect', refusal: FAILURES.connect };
@@ -43,7 +44,8 @@ export function failureOf(error: Error, hasBegun: boolean): Failure | null {
   if (code === 'HPE_PAUSED_H2_UPGRADE') return { why: 'http2', refusal: FAILURES.http2 };
   // The reason is the parser's own text: it repeats no bytes of the sender.
   const reason = 'reason' in error && typeof error.reason === 'string' ? `: ${error.reason}` : '';
-  return { why: 'not_http', refusal: refusal('invalid request', `the bytes are not HTTP${reason}`) };
+  const { token, text } = FAILURES.notHttp;
+  return { why: 'not_http', refusal: refusal(token, `${text}${reason}`) };
 }
 
 /** Writes an answer and ends the connection. */

@@ -1,6 +1,6 @@
 /** The path and query of a request: the connection that sends, and its purpose (W4, W9). */
+import { signedUrlOf } from './routes';
 
-const PATH = /^\/v1\/(events|reconcile)\/([^/?]+)(?:\?(.*))?$/;
 /** Any way to write the parameter. Only the right one begins a rehearsal, and none decides by mistake. */
 const LIKE_DRY_RUN = /^dry\W*_?run$/i;
 
@@ -11,11 +11,12 @@ export interface RequestTarget {
 
 /** Null where the path is no address of the webhook. */
 export function targetIn(url: string): RequestTarget | null {
-  const [, path, written, query = ''] = PATH.exec(url) ?? [];
-  if (written === undefined) return null;
+  const found = signedUrlOf(url);
+  if (found === null) return null;
+  const { route, written, query } = found;
   try {
     const connectionId = decodeURIComponent(written);
-    if (path === 'reconcile') return { connectionId, mode: 'reconcile' };
+    if (route === 'reconcile') return { connectionId, mode: 'reconcile' };
     return { connectionId, mode: query === '' ? 'decide' : modeOf(query) };
   } catch {
     return null; // a % that encodes no character

@@ -8,6 +8,7 @@ import { LIMITS } from '../contract/limits';
 import { isRetryable, type MessageToken, serviceErrorWith } from '../contract/service-errors';
 import type { Answer } from '../intake/delivery';
 import { fields, OUTCOME_PROPERTIES, outcomeFields } from '../publishing/outcome';
+import { type PublicRoute, ROUTES } from './routes';
 import { TIMESTAMP_WINDOW_SECONDS } from './signature';
 
 export interface HttpAnswer {
@@ -120,14 +121,24 @@ export function isRefusal(answer: HttpAnswer): answer is Refusal {
   return 'token' in answer;
 }
 
+function allowing(route: keyof typeof ROUTES): Readonly<Record<string, string>> {
+  return { allow: ROUTES[route].methods.join(', ') };
+}
+
+/** The refusal of a method that a path without a signature does not have. */
+export function readOnlyRefusal(route: PublicRoute): Refusal {
+  return { ...REFUSALS.readOnly, headers: allowing(route) };
+}
+
 /** The token of each is for programs. The text is for people and may change. */
 export const REFUSALS = {
-  noSuchPath: refusal('invalid request', 'send events to POST /v1/events/{connection_id}', 404),
+  noSuchPath: refusal('invalid request', `send events to POST ${ROUTES.events.path}`, 404),
   wrongDryRun: refusal(
     'invalid request',
     'the query parameter for a rehearsal is dry_run=true, in these letters and once; nothing was decided',
   ),
-  noSuchMethod: { ...refusal('invalid request', 'send events by POST', 405), headers: { allow: 'POST' } },
+  noSuchMethod: { ...refusal('invalid request', 'send events by POST', 405), headers: allowing('events') },
+  readOnly: { ...refusal('invalid request', 'read this path by GET', 405), headers: allowing('openapi') },
   noJson: refusal(
     'invalid request',
     'Content-Type has to be application/json, without a Content-Encoding',

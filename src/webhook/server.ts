@@ -12,9 +12,11 @@ import { makeAddresses, networkOf } from './address';
 import { drainBody } from './body';
 import { type ConnectionLimits, Connections, type Peer } from './connections';
 import { makeHandler, type WebhookDeps } from './handler';
+import { makeOpenApiAnswers } from './openapi';
 import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './raw-responses';
 import { type DropReason, makeReports } from './refusals';
-import { type HttpAnswer, REFUSALS } from './responses';
+import { type HttpAnswer, REFUSALS, readOnlyRefusal } from './responses';
+import { isMethodOf, publicRouteOf } from './routes';
 
 /** The connection is ended if a request has not arrived whole within this time. */
 const REQUEST_WITHIN_MS = 10_000;
@@ -33,8 +35,6 @@ const KEEP_ALIVE_MS = 620_000;
  */
 const MAX_PIPELINED = 16;
 const MAX_HEAD_BYTES = 16_384;
-/** For the health checks of load balancers, which use the port that they send requests to. */
-const READY_PATH = '/readyz';
 const REQUEST_ID = /^[\w.:@+/=-]{1,128}$/;
 
 export interface Webhook {
@@ -65,6 +65,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   const reports = makeReports(deps);
   const addresses = makeAddresses(deps.trustedProxies);
   const connections = new Connections({ clock, limits: deps.limits, isProxy: addresses.isProxy, drop });
+  const answerOpenApi = makeOpenApiAnswers(deps);
   const handler = makeHandler({ ...deps, reports, ended: ended.signal });
   const inFlight = new Set<IncomingMessage>();
   let isDraining = false;
@@ -140,17 +141,37 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     await send(exchange, given);
   }
 
+  function answerPublic(request: IncomingMessage): HttpAnswer {
+    const route = publicRouteOf(request.url) ?? 'ready';
+    if (!isMethodOf(route, request.method)) return readOnlyRefusal(route);
+    return route === 'openapi' ? answerOpenApi(request) : { status: isDraining ? 503 : 200, body: '' };
+  }
+
+  /** Answers a request that needs no signature, at once and without its body. */
+  function servePublic(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { peer, requestId }: Pick<Exchange, 'peer' | 'requestId'>,
+  ): void {
+    const { status, body, headers } = answerPublic(request);
+    response.writeHead(status, {
+      'x-request-id': requestId,
+      ...(status !== 304 && { 'content-length': Buffer.byteLength(body) }),
+      ...(body !== '' && { 'content-type': 'application/json' }),
+      ...headers,
+      ...(!isKept(peer) && { connection: 'close' }),
+    });
+    response.end(body);
+    request.resume();
+  }
+
   function serve(request: IncomingMessage, response: ServerResponse, isWaiting: boolean): void {
     const peer = connections.of(request.socket);
     const requestId = requestIdOf(request);
     if (peer === undefined) {
       request.socket.destroy();
-    } else if (request.url === READY_PATH) {
-      const headers = { 'x-request-id': requestId, 'content-length': 0 };
-      response
-        .writeHead(isDraining ? 503 : 200, isKept(peer) ? headers : { ...headers, connection: 'close' })
-        .end();
-      request.resume();
+    } else if (publicRouteOf(request.url) !== null) {
+      servePublic(request, response, { peer, requestId });
     } else if (peer.responses.size >= MAX_PIPELINED) {
       drop(peer, 'pipelined', { requestId });
     } else {

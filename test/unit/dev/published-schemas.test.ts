@@ -82,6 +82,23 @@ describe('in a copy of the project', () => {
     expect(brokenSince('9.0.0')).toEqual([`BREAKING: ${file} /${key}/${name} is gone`]);
   });
 
+  test('a release sees that a response and a path of the OpenAPI document are gone', () => {
+    release('9.0.0', root);
+    const { paths, ...document } = read('webhook.openapi.json');
+    const { '/readyz': _, '/v1/events/{connection_id}': events, ...others } = objectOf(paths);
+    const { post, ...item } = objectOf(events);
+    const { 413: _gone, ...responses } = objectOf(objectOf(post).responses);
+    const changed = { ...item, post: { ...objectOf(post), responses } };
+    write('webhook.openapi.json', {
+      ...document,
+      paths: { ...others, '/v1/events/{connection_id}': changed },
+    });
+    expect(brokenSince('9.0.0').sort()).toEqual([
+      'BREAKING: webhook.openapi.json /paths/~1readyz is gone',
+      'BREAKING: webhook.openapi.json /paths/~1v1~1events~1{connection_id}/post/responses/413 is gone',
+    ]);
+  });
+
   test.each(Object.keys(PUBLISHED))('a release sees that %s is gone', (file) => {
     release('9.0.0', root);
     rmSync(join(root, SCHEMAS, file));

@@ -16,6 +16,7 @@ const WIRE: Readonly<Record<keyof typeof plain, readonly [number, string, string
   noSuchPath: [404, INVALID, 'invalid request: send', false],
   wrongDryRun: [400, INVALID, 'invalid request: the query parameter', false],
   noSuchMethod: [405, INVALID, 'invalid request: send', false],
+  readOnly: [405, INVALID, 'invalid request: read this path by GET', false],
   noJson: [415, INVALID, 'invalid request: Content-Type', false],
   unauthorized: [401, INVALID, 'unauthorized: ', false],
   unsigned: [401, INVALID, 'signature_missing: ', false],
@@ -43,13 +44,17 @@ function wireOf({ status, body, headers }: Refusal): unknown[] {
   return [status, code, message, isRetryable, headers];
 }
 
+const ALLOW: Readonly<Record<string, object>> = {
+  noSuchMethod: { allow: 'POST' },
+  readOnly: { allow: 'GET, HEAD' },
+};
 const RETRY_AFTER = { 'retry-after': '1' };
 
 test.each(Object.entries(WIRE))('%s', (name, [status, code, begin, isRetryable]) => {
   const refusal = Object.entries(plain).find(([each]) => each === name)?.[1];
   expect(refusal && isRefusal(refusal) && wireOf(refusal)).toEqual([
     ...[status, code, expect.stringMatching(`^${begin}`), isRetryable],
-    isRetryable ? RETRY_AFTER : status === 405 ? { allow: 'POST' } : undefined,
+    isRetryable ? RETRY_AFTER : ALLOW[name],
   ]);
 });
 
