@@ -4,6 +4,12 @@ import { join } from 'node:path';
 import { compareSchemas, type Direction, type SchemaChange } from './json-schema';
 import { compareOpenApi } from './openapi';
 
+/**
+ * Published files that are made of others here. A change of their messages is a change of the schemas that
+ * they refer to.
+ */
+export const DERIVED: readonly string[] = ['topics.asyncapi.json'];
+
 /** Each published file of schemas/, with the parties that meet its documents. */
 export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'promo.event.v1.json': 'others_write',

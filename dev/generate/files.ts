@@ -11,6 +11,8 @@ import { openApiDocument } from '../../src/webhook/openapi';
 import { RECONCILE_REQUEST_SCHEMA, RECONCILIATION_SCHEMA } from '../../src/webhook/reconciling';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { reportFiles } from '../bench/report';
+import { renderAsyncApi } from './asyncapi';
+import { renderAvroSchema } from './avro';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
 import { renderContract } from './contract';
@@ -36,12 +38,14 @@ export function generatedFiles(root: string): GeneratedFile[] {
   const file = (path: string, content: string) => ({ path, content, command: GENERATE_COMMAND });
   return [
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
+    file('schemas/promo.event.v1.avsc', renderAvroSchema()),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
     file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
     file('schemas/promo.reconcile.v1.json', renderSchema(RECONCILE_REQUEST_SCHEMA)),
     file('schemas/promo.reconciliation.v1.json', renderSchema(RECONCILIATION_SCHEMA)),
     file('schemas/operator.error.v2.json', renderSchema(ERROR_BODY_SCHEMA)),
     file('schemas/webhook.openapi.json', renderSchema(openApiDocument())),
+    file('schemas/topics.asyncapi.json', renderAsyncApi()),
     file('schemas/wallet.request.v2.json', renderSchema(WALLET_REQUEST_SCHEMA)),
     file('schemas/wallet.error.v2.json', renderSchema(WALLET_FAILURE_SCHEMA)),
     file('schemas/sandbox.openapi.json', renderSchema(SANDBOX_OPENAPI)),

@@ -52,6 +52,15 @@ export class TestRegistry {
     return id;
   }
 
+  /** A schema as it is. */
+  async register(schema: string): Promise<number> {
+    const { id } = await this.client.register(
+      { type: SchemaType.AVRO, schema },
+      { subject: `test-${unique()}` },
+    );
+    return id;
+  }
+
   encode(id: number, value: unknown): Promise<Buffer> {
     return this.client.encode(id, value);
   }

@@ -18,7 +18,7 @@ import { HEADER_OVERHEAD_BYTES, MAX_HEADERS, StoredHeaders } from './headers';
 import type { JsonBytes, RecordCursor, StreamRecord } from './record';
 import { undecodableRecord } from './undecodable';
 
-const CONNECTION_ID_HEADER = 'connection-id';
+export const CONNECTION_ID_HEADER = 'connection-id';
 const NO_CLAIMS: readonly string[] = [];
 /** One byte more than the longest id of a connection: text that is cut off there is not an id. */
 const MAX_CLAIM_BYTES = 256;
