@@ -1,4 +1,4 @@
-/** Senders of Avro: what the published schema writes is decided as the same events in JSON. */
+/** Senders of Avro: events of the published schema are decided as the same events in JSON. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../../dev/servers/download';

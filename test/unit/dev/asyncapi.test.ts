@@ -1,4 +1,4 @@
-/** The AsyncAPI document of the topics, by the schema of the specification, and against the schemas it names. */
+/** The AsyncAPI document of the topics: by the specification's schema, and with the schemas that it names. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv from 'ajv';
