@@ -18,8 +18,8 @@ import { killWorkers } from '../support/worker';
 const DOCUMENT = 'schemas/webhook.openapi.json';
 const FUZZ_DEADLINE_MS = 900_000;
 /**
- * An invalid event has a verdict, and is no reason to refuse its request. The schema of events has no words for
- * U+0000, which no store keeps.
+ * An invalid event has a verdict, and is no reason to refuse its request. The schema of events has no words
+ * for U+0000, which no store keeps.
  */
 const NOT_PROMISED = [
   ...['--exclude-checks', 'negative_data_rejection,positive_data_acceptance'],
