@@ -29,6 +29,7 @@ const PROCESSES = 3;
 const CALLS = 10;
 const CALLS_WITHIN_MS = 40_000;
 const FAULTS_WITHIN_MS = 100_000;
+const LONGEST_FREEZE_MS = 70_000;
 /** Longer than a bet, its rollback, a reconcile of that, and a lease of each. */
 const END_MS = 480_000;
 const OPERATOR = 'acme';
@@ -153,7 +154,7 @@ class WalletWorld {
     if (process === undefined) return;
     if (random.chance(0.5)) {
       this.events.add('frozen');
-      process.actor.frozenUntil = this.scheduler.now() + random.between(100, 70_000);
+      process.actor.frozenUntil = this.scheduler.now() + random.between(100, LONGEST_FREEZE_MS);
       return;
     }
     this.events.add('killed');
@@ -274,14 +275,17 @@ class WalletWorld {
 
   private checkEnd(): void {
     for (const call of this.store.calls) {
-      const { opId, action, state } = call;
+      const { opId, action, state, history } = call;
       const followed = this.store.calls.find(({ follows }) => follows === call.callNo);
       if (state === 'open') this.note(`${opId} is still open`);
       if ((followed !== undefined) !== (state === 'followed'))
         this.note(`${opId} is ${state}, and ${followed?.opId ?? 'nothing'} follows it`);
       if (state === 'unresolved') {
         this.events.add('a call is unresolved');
-        if (!this.isDead) this.note(`${opId} is unresolved, though the wallet answers`);
+        // The time of a reconcile may be over before its process goes on.
+        const lastSentAt = (history?.last.sentAt ?? EPOCH) - EPOCH;
+        if (!this.isDead && lastSentAt > FAULTS_WITHIN_MS + LONGEST_FREEZE_MS)
+          this.note(`${opId} is unresolved, though the wallet answers`);
       }
       if (state === 'given_up' && action !== 'balance') this.note(`the ${action} ${opId} is given up`);
       if (action === 'debit' || action === 'credit') this.checkMoney(call, followed);
