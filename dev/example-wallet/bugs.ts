@@ -36,6 +36,10 @@ export const BUGS = {
     does: 'returns the stake of a debit that was refused',
     caughtBy: 'rollback-of-refused-debit',
   },
+  spent_win_taken_in_part: {
+    does: 'takes back what is left of a win that was spent',
+    caughtBy: 'rollback-of-spent-win',
+  },
   reconcile_refuses_unknown: {
     does: 'answers a reconcile with ERROR_CODE_UNKNOWN_ORIGINAL',
     caughtBy: 'reconcile-unknown',

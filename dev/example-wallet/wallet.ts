@@ -165,9 +165,12 @@ export class ExampleWallet {
     }
     if (original.state === 'rolled_back' && !bugs.has('rollback_each_time')) return undefined;
     const isReturned = original.state !== 'refused' || bugs.has('rollback_of_refused_pays');
-    const change = isReturned ? BigInt(original.stake) - BigInt(original.win) : 0n;
+    let change = isReturned ? BigInt(original.stake) - BigInt(original.win) : 0n;
     // This is DEBIT_MODE_REJECT: a win that the player has spent cannot be taken back.
-    if (BigInt(player.balance) + change < 0n) return 'ERROR_CODE_INSUFFICIENT_FUNDS';
+    if (BigInt(player.balance) + change < 0n) {
+      if (!bugs.has('spent_win_taken_in_part')) return 'ERROR_CODE_INSUFFICIENT_FUNDS';
+      change = -BigInt(player.balance);
+    }
     await this.db.query(`update example_wallet.operations set state = 'rolled_back' where op_id = $1`, [
       this.originalId(call),
     ]);

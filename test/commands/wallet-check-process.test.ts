@@ -147,7 +147,7 @@ test('a whole check passes by HTTPS, with a signature in base64, headers and maj
   });
   expect([await ended, written.output]).toEqual([
     0,
-    expect.stringMatching(/ 74 passed, 0 failed, 0 not run;/),
+    expect.stringMatching(/ 75 passed, 0 failed, 0 not run;/),
   ]);
   const printed = `${written.output}${written.errors}${readFileSync(join(directory, 'wallet.xml'), 'utf8')}`;
   expect(printed).not.toMatch(/t-usual|secret-of-the-test/);
@@ -167,12 +167,12 @@ test('Ctrl-C ends a check within a second, with the report of the scenarios so f
   await startWallet(['slow']);
   const profile = writeProfile((text) => text);
   const { child, written, ended } = start(['--profile', profile, '--junit', 'wallet.xml']);
-  await until('the first scenario has passed', 60_000, () => written.errors.includes('[1/74] passed'));
+  await until('the first scenario has passed', 60_000, () => written.errors.includes('[1/75] passed'));
   const pressed = performance.now();
   child.kill('SIGINT');
   expect(await ended).toBe(1);
   expect(performance.now() - pressed).toBeLessThan(5_000);
-  expect(written.output).toMatch(/^74 scenarios: [1-9]\d* passed, 0 failed, \d+ not run; /m);
+  expect(written.output).toMatch(/^75 scenarios: [1-9]\d* passed, 0 failed, \d+ not run; /m);
   const junit = readFileSync(join(directory, 'wallet.xml'), 'utf8');
   expect(junit.match(/<skipped message="the check was interrupted"\/>/g)?.length).toBeGreaterThan(60);
 });

@@ -239,6 +239,34 @@ export const ROLLED_BACK: readonly Scenario[] = [
     ],
   },
   {
+    id: 'rollback-of-spent-win',
+    rule: '7.3: ERROR_CODE_INSUFFICIENT_FUNDS for a credit rollback under DEBIT_MODE_REJECT',
+    must: 'The rollback of a win that the player has spent takes the whole win back, or is refused and takes nothing.',
+    steps: [
+      sendOne(credit('bonus', undefined, { player: 'poor' })),
+      sendOne(debit('bet', undefined, { player: 'poor', amount: 'more_than_all' })),
+      sendOne(
+        rollback(
+          'undo',
+          'bonus',
+          { type: 'ok_or_refused', codes: ['ERROR_CODE_INSUFFICIENT_FUNDS'] },
+          { player: 'poor' },
+        ),
+      ),
+      sendOne(rollback('undo-bet', 'bet', undefined, { player: 'poor', amount: 'more_than_all' })),
+      { type: 'balance_among', changes: [0n, STAKE], player: 'poor' },
+      sendOne(
+        rollback(
+          'undo-again',
+          'bonus',
+          { type: 'ok_or_refused', codes: ['ERROR_CODE_ALREADY_ROLLED_BACK'] },
+          { player: 'poor' },
+        ),
+      ),
+      moved(0n, 'poor'),
+    ],
+  },
+  {
     id: 'reconcile-known',
     rule: '4.2: reconcile uncertain transaction',
     must: 'A reconcile of a debit that the wallet has is answered, and moves nothing.',
