@@ -70,3 +70,42 @@ test('an event of the published schema of Avro is the event in JSON: amounts, ti
       Object.fromEntries(first.map(([name, verdict]) => [name, `duplicate of ${verdict}`])),
     );
   }));
+
+const FIELDS = ['spec', 'event_id', 'brand', 'player_ref', 'kind', 'occurred_at', 'currency'];
+/** Fields of a sender's own schema, and the verdict on an event that it writes. */
+const OWN_TYPES: Readonly<
+  Record<string, readonly [field: string, type: unknown, value: unknown, verdict: string]>
+> = {
+  decimal: [
+    ...(['amount', { type: 'bytes', logicalType: 'decimal', precision: 9, scale: 2 }] as const),
+    ...([Buffer.from([4]), 'rejected/bad_amount'] as const),
+  ],
+  double: ['amount', 'double', 10.5, 'rejected/bad_amount'],
+  millis: [
+    ...(['occurred_at', { type: 'long', logicalType: 'timestamp-millis' }] as const),
+    ...([1_795_262_400_000, 'rejected/malformed'] as const),
+  ],
+  'no union': ['brand', 'null', null, 'rejected/malformed'],
+  'an enum': ['kind', { type: 'enum', name: 'Kind', symbols: ['login', 'deposit'] }, 'deposit', 'accepted'],
+};
+
+test('the types of a schema of its own are read as docs/formats.md says [S2]', () =>
+  inWorld({ topics: { main: 1 } }, async (world) => {
+    const registry = new TestRegistry(schemaRegistryUrl());
+    const records = Object.entries(OWN_TYPES).map(async ([name, [field, type, value]], index) => {
+      const fields = [...new Set([...FIELDS, 'amount'])].map((each) => ({
+        name: each,
+        type: each === field ? type : 'string',
+      }));
+      const schema = { type: 'record', name: `Own${index}`, namespace: 'promo', fields };
+      const id = await registry.register(JSON.stringify(schema));
+      return {
+        value: await registry.encode(id, { ...aDeposit({ event_id: name }), [field]: value }),
+      };
+    });
+    await produce(world.topics.main, await Promise.all(records));
+    await world.drain({ SCHEMA_REGISTRY_URL: schemaRegistryUrl() });
+    expect(await world.verdicts()).toEqual(
+      Object.fromEntries(Object.entries(OWN_TYPES).map(([name, [, , , verdict]]) => [name, verdict])),
+    );
+  }));
