@@ -77,7 +77,7 @@ describe('arguments', () => {
     ['check a --toString', 'check has no option --toString'],
     [
       'migrate --dry-run',
-      'migrate has no option --dry-run; it is an option of reference apply and retention apply and reference rollback',
+      'migrate has no option --dry-run; it is an option of reference apply and retention apply and reference rollback and send',
     ],
     ['worker --drain=no', '--drain takes no value, but was given "no"'],
     ['worker now', 'worker takes no FILE, but was given "now"'],
