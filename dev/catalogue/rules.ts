@@ -55,6 +55,8 @@ export const CHAPTERS: readonly Chapter[] = [
     C8 | faults of a file, all at once | elsewhere
     C9 | new reference data from the next transaction on | elsewhere
     C10 | a topic of two operators is warned of | elsewhere
+    C11 | events of tests count nowhere | elsewhere
+    C12 | the mark of a test connection never changes | elsewhere
     S1 | one record is one event | domain
     S2 | Confluent wire format | domain
     S3 | registry unreachable, bytes that do not fit | domain
@@ -156,6 +158,7 @@ export const CHAPTERS: readonly Chapter[] = [
     W8 | no sender takes the share of another | elsewhere
     W9 | a rehearsal stores nothing | elsewhere
     W10 | a rehearsal delays no decision | elsewhere
+    W11 | a bad export is stopped | elsewhere
     O1 | error body of operator calls | elsewhere
     O2 | which statuses are retried | elsewhere
     O3 | meaning of a wallet's reply | elsewhere

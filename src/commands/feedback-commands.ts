@@ -65,6 +65,7 @@ export const FEEDBACK: readonly Command[] = [
         choices: REASONS.map(({ name }) => name),
         help: 'only verdicts with this reason',
       },
+      test: { help: 'follow the verdicts of connections for tests, and no others' },
       json: { help: 'print one object per verdict, without the player' },
     },
     settings: ['DATABASE'],
@@ -77,7 +78,7 @@ export const FEEDBACK: readonly Command[] = [
       const { tail } = await import('./tail.js');
       const [operator, connection] = [options.get('operator'), options.get('connection')];
       const [verdict, reason] = [options.get('verdict'), options.get('reason')];
-      const filters = { operator, connection, verdict, reason };
+      const filters = { operator, connection, verdict, reason, isTest: options.has('test') };
       return tail({ filters, json: options.has('json') }, interruption());
     },
   },

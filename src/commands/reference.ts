@@ -10,7 +10,12 @@ import { printLines, printText } from '../cli/output';
 import { readConfig } from '../config/config';
 import type { ReferenceDocument } from '../domain/reference';
 import { beginOperation } from '../ledger/operations';
-import { applyReference, readReferenceHistory, readReferenceVersion } from '../ledger/reference-store';
+import {
+  applyReference,
+  readReferenceHistory,
+  readReferenceVersion,
+  TestMarkChanged,
+} from '../ledger/reference-store';
 import { counted } from '../lib/printable';
 import { makePool, type PostgresPool } from '../postgres/pool';
 import { type Change, describeFileFault, printChanges, removals } from '../reference-file/reference-file';
@@ -139,6 +144,7 @@ async function withPool(database: Database, work: (pool: PostgresPool) => Promis
   try {
     return await work(pool);
   } catch (error) {
+    if (error instanceof TestMarkChanged) throw new Unable(`${error.message}; nothing was applied`);
     if (!(error instanceof UnreadableDocument)) throw error;
     throw new Unable(
       `${error.message} A newer version of promo-intake may have applied it: use the command of that version.`,

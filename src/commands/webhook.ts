@@ -5,6 +5,7 @@ import { DONE, FAILED } from '../cli/exit-codes';
 import { portIsTaken, Unable } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
+import { makeConnectionBreaker } from '../intake/connection-limit';
 import { makeIntake } from '../intake/intake';
 import { makeRehearse } from '../intake/rehearsal';
 import { makeKafka } from '../kafka/client/client';
@@ -97,6 +98,10 @@ export async function webhook(): Promise<number> {
         ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
         references,
         logger,
+        breaker:
+          config.REJECT_LIMIT === null
+            ? undefined
+            : makeConnectionBreaker(config.REJECT_LIMIT, logger, Date.now),
         onRetry: (failure) => metrics.retries.inc({ class: failure }),
         now: systemClock.now,
       });

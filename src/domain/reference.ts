@@ -27,6 +27,8 @@ export interface ConnectionEntry {
   readonly brand?: string;
   /** The feed agreed for the connection. Absent for the operator's own feed. */
   readonly feed?: string;
+  /** Present for a connection for tests: it decides into a feed of its own, which nothing counts (C11). */
+  readonly test?: true;
 }
 
 export interface BrandEntry {
@@ -77,6 +79,8 @@ export interface Connection {
   readonly feedId: string;
   /** The one brand that the connection carries; undefined where it carries several. */
   readonly onlyBrand: Brand | undefined;
+  /** Absent: false. */
+  readonly isTest?: boolean;
 }
 
 /** Identifies one applied version of the reference data. */
@@ -112,8 +116,10 @@ export interface Reference extends ReferenceVersion {
  * The public name of a feed. An operator's own feed has the operator's name. Any other feed has the
  * operator's id in front, since two operators may use one name for a feed (C3).
  */
-export function feedIdOf(operatorId: string, feed: string | undefined): string {
-  return feed === undefined ? operatorId : `${operatorId}/${feed}`;
+export function feedIdOf(operatorId: string, feed: string | undefined, isTest = false): string {
+  // Names have no slash, so no other feed has two of them. The store knows test feeds by these.
+  const own = isTest ? `${operatorId}//test` : operatorId;
+  return feed === undefined ? own : `${own}/${feed}`;
 }
 
 /** Compiles a document. It was validated when it was applied. */
@@ -131,7 +137,7 @@ export function compileReference(
     const catalogue = new Map(entry.catalogue.map((game) => [game.id, game.active]));
     const operator: Operator = { id: entry.id, active: entry.active, brands, catalogue };
     for (const bound of entry.connections) {
-      const feedId = feedIdOf(entry.id, bound.feed);
+      const feedId = feedIdOf(entry.id, bound.feed, bound.test);
       if (bound.brand !== undefined && !brands.has(bound.brand)) {
         throw new RangeError(
           `connection ${bound.id} was stored although its brand ${bound.brand} is not registered`,
@@ -146,6 +152,7 @@ export function compileReference(
         feedNo: numbers.feed(entry.id, feedId),
         feedId,
         onlyBrand: bound.brand === undefined ? undefined : brands.get(bound.brand),
+        isTest: bound.test === true,
       };
       connections.set(connection.id, connection);
       if (bound.topic !== undefined)

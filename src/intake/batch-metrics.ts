@@ -38,7 +38,7 @@ export function observeAnswers(
   origin: Origin,
   answers: readonly Answer[],
 ): void {
-  const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
+  const verdicts = new Map<number, { labels: Record<string, string>; count: number; isTest: boolean }>();
   const unstored = new Map<string, number[]>();
   /** The detailed causes of dead letters, by reason. */
   const details = new Map<string, Set<string>>();
@@ -64,12 +64,16 @@ export function observeAnswers(
     }
     const key = classOf(answer);
     const seen = verdicts.get(key);
-    if (seen === undefined) verdicts.set(key, { labels: labelsOf(answer), count: 1 });
-    else seen.count++;
-    if (decision.type === 'duplicate') countResend(resends, answer, decision);
+    if (seen === undefined) {
+      const isTest = answer.connection?.isTest === true;
+      verdicts.set(key, { labels: labelsOf(answer), count: 1, isTest });
+    } else seen.count++;
+    if (decision.type === 'duplicate' && answer.connection?.isTest !== true)
+      countResend(resends, answer, decision);
   }
   if (redeliveries > 0) metrics.redeliveries.inc(redeliveries);
-  for (const { labels, count } of verdicts.values()) metrics.verdicts.inc(labels, count);
+  for (const { labels, count, isTest } of verdicts.values())
+    (isTest ? metrics.testVerdicts : metrics.verdicts).inc(labels, count);
   for (const { labels, count } of resends.values()) metrics.duplicates.inc(labels, count);
   // Log one line for each reason in a batch, not one for each record: a faulty sender repeats its fault
   // often.

@@ -4,7 +4,7 @@
  */
 
 import type { Logger } from 'pino';
-import { isSameVersion, type ReferenceVersion } from '../domain/reference';
+import { isSameVersion, type Reference, type ReferenceVersion } from '../domain/reference';
 import type { Decision } from '../domain/verdict/decide';
 import { Undecided } from '../ledger/failures';
 import { counted } from '../lib/printable';
@@ -37,7 +37,7 @@ export interface Pause extends Tally {
 
 /** The topic is paused: none of its records is decided. */
 export class TopicPaused extends Undecided {
-  override readonly name = 'TopicPaused';
+  override readonly name: string = 'TopicPaused';
 }
 
 export interface RejectBreaker {
@@ -47,7 +47,11 @@ export interface RejectBreaker {
    */
   admit(topic: string, reference: ReferenceVersion): void;
   /** Checks a batch before its commit. @throws TopicPaused where the batch must not be committed */
-  check(topic: string, reference: ReferenceVersion, decisions: readonly Decision[]): void;
+  check(
+    topic: string,
+    reference: ReferenceVersion & Partial<Pick<Reference, 'connections'>>,
+    decisions: readonly Decision[],
+  ): void;
   /** Counts a committed batch. */
   countCommitted(topic: string, decisions: readonly Decision[]): void;
 }
@@ -111,7 +115,7 @@ export function tallyOf(decisions: readonly Decision[]): Tally {
   return { events, rejected };
 }
 
-function reasonsOf(decisions: readonly Decision[]): Record<string, number> {
+export function reasonsOf(decisions: readonly Decision[]): Record<string, number> {
   const reasons: Record<string, number> = {};
   for (const decision of decisions) {
     const reason = rejectedFor(decision);
@@ -155,7 +159,7 @@ export function isBeyond(window: readonly Tally[], { percent, minEvents }: Rejec
   return events >= minEvents && !isWithin({ events, rejected }, { percent });
 }
 
-function sumOf(window: readonly Tally[]): Tally {
+export function sumOf(window: readonly Tally[]): Tally {
   let events = 0;
   let rejected = 0;
   for (const batch of window) {

@@ -13,6 +13,7 @@ import {
   type ReferenceVersion,
 } from '../domain/reference';
 import { messageOf } from '../lib/errors';
+import { arrays } from '../postgres/binary-format';
 import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { type Change, describeChanges } from '../reference-file/changes';
@@ -167,6 +168,42 @@ const ADD_VERSION = {
   text: 'insert into promo_store.reference_versions (version, document) values ($1, $2)',
 };
 
+/** Every version is kept, so a connection that was removed has its mark in an older one. */
+const OTHER_MARKS = {
+  name: 'other_test_marks',
+  text: `select distinct c ->> 'id' from unnest($1::text[], $2::boolean[]) n (id, is_test), promo_store.reference_versions v,
+  jsonb_path_query(v.document::jsonb, '$.operators[*].connections[*]') c
+where c ->> 'id' = n.id and coalesce((c ->> 'test')::boolean, false) <> n.is_test order by 1`,
+};
+
+/** A connection for tests would become a real one, or the other way round (docs/rules.md, C12). */
+export class TestMarkChanged extends Error {
+  override readonly name = 'TestMarkChanged';
+}
+
+/** Reads older versions only where a connection is new, or has another mark. @throws TestMarkChanged */
+async function refuseOtherMarks(
+  session: Session,
+  before: ReferenceDocument,
+  after: ReferenceDocument,
+): Promise<void> {
+  const marks = (document: ReferenceDocument) =>
+    document.operators.flatMap(({ connections }) =>
+      connections.map(({ id, test = false }) => ({ id, test })),
+    );
+  const known = new Map(marks(before).map(({ id, test }) => [id, test]));
+  const asked = marks(after).filter(({ id, test }) => known.get(id) !== test);
+  if (asked.length === 0) return;
+  const rows = await session.query(OTHER_MARKS, [
+    asked.map(({ id }) => id),
+    arrays.bool(asked.map(({ test }) => test)),
+  ]);
+  if (rows.length === 0) return;
+  throw new TestMarkChanged(
+    `the mark "test" of ${rows.map(([id]) => id).join(', ')} differs from that of an earlier version. A connection keeps it for good, so that no test counts later. Give the connection another id`,
+  );
+}
+
 export interface Applied {
   /** The version in force afterwards. */
   readonly version: number;
@@ -178,6 +215,7 @@ export interface Applied {
  * Applies a document as a whole: creates one new version, or none where nothing changes.
  *
  * @param approve receives the changes before anything is stored; false leaves the store unchanged
+ * @throws TestMarkChanged
  */
 export async function applyReference(
   store: Store,
@@ -188,6 +226,7 @@ export async function applyReference(
     await session.write([LOCK_VERSIONS]);
     const before = await readCurrent(session);
     const changes = describeChanges(before.document, document);
+    await refuseOtherMarks(session, before.document, document);
     const same = before.version > 0 && changes.length === 0;
     if (same || !approve(changes)) return { version: before.version, changes };
     await giveNumbers(session, document);
@@ -199,7 +238,9 @@ export async function applyReference(
 
 async function giveNumbers(session: Session, { operators }: ReferenceDocument): Promise<void> {
   const feeds = operators.flatMap(({ id, connections }) =>
-    [undefined, ...connections.map(({ feed }) => feed)].map((feed) => ({ id, feedId: feedIdOf(id, feed) })),
+    [feedIdOf(id, undefined), ...connections.map(({ feed, test }) => feedIdOf(id, feed, test))].map(
+      (feedId) => ({ id, feedId }),
+    ),
   );
   const brands = operators.flatMap(({ id, brands }) => brands.map((brand) => ({ id, brandId: brand.id })));
   await session.query(NAME_STATEMENTS.operators, [operators.map(({ id }) => id)]);

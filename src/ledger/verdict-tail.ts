@@ -6,7 +6,7 @@
  * batches from there up to the last number given, except those that were passed on before. The position moves
  * on once all transactions have ended that an earlier poll found in flight.
  */
-import { inTransaction, type Session, type Store } from '../postgres/transaction';
+import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import { MAX_BATCH_EVENTS } from './statements/events';
 
 /** Conditions on the verdicts. An undefined one sets no condition. */
@@ -15,6 +15,8 @@ export interface VerdictFilters {
   readonly connection?: string | undefined;
   readonly verdict?: string | undefined;
   readonly reason?: string | undefined;
+  /** Follow the verdicts of connections for tests, and no others. */
+  readonly isTest?: boolean;
 }
 
 /** A decided event, without its player. */
@@ -43,17 +45,17 @@ const IN_FLIGHT = {
 };
 
 const DATE = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
-const NEW_VERDICTS = {
-  name: 'new_verdicts',
+const newVerdictsOf = (view: 'verdicts' | 'test_verdicts'): Statement => ({
+  name: `new_${view}`,
   // The condition on time excludes earlier months. A day allows for clocks that were set.
   text: `select verdict_id, operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, amount, currency,
   to_char(occurred_at at time zone 'utc', ${DATE}), to_char(decided_at at time zone 'utc', ${DATE})
-from promo.verdicts
+from promo.${view}
 where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3) - interval '1 day'
   and ($4::text is null or operator_id = $4) and ($5::text is null or connection_id = $5)
   and ($6::text is null or verdict = $6) and ($7::text is null or reason = $7)
 order by verdict_id limit ${PAGE}`,
-};
+});
 
 /** The store cannot say which transactions are in flight. */
 export class IsReplica extends Error {
@@ -89,6 +91,7 @@ export async function followVerdicts(store: Store, filters: VerdictFilters): Pro
   const start = await inTransaction(store, readInFlight);
   const since = Date.now() / 1000;
   const { operator = null, connection = null, verdict = null, reason = null } = filters;
+  const statement = newVerdictsOf(filters.isTest ? 'test_verdicts' : 'verdicts');
   let from = start.lastBatch + 1;
   let earlier = start;
   /** Batches from `from` on that were passed on. A batch commits as a whole, so its number is enough. */
@@ -106,7 +109,7 @@ export async function followVerdicts(store: Store, filters: VerdictFilters): Pro
       const end = (now.lastBatch + 1) * MAX_BATCH_EVENTS;
       for (let after = from * MAX_BATCH_EVENTS - 1; ; ) {
         const rows = await inTransaction(store, (session) =>
-          session.query(NEW_VERDICTS, [after, end, since, operator, connection, verdict, reason]),
+          session.query(statement, [after, end, since, operator, connection, verdict, reason]),
         );
         const fresh: FollowedVerdict[] = [];
         for (const [id, ...row] of rows) {

@@ -102,7 +102,8 @@ export class VerdictWriter {
   encode(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
     const outcome = outcomeFields(answer);
-    if (connection === null || outcome === null) return null;
+    // Who computes promotions reads this topic, and no test may count there (C11).
+    if (connection === null || connection.isTest === true || outcome === null) return null;
     const about = this.about(connection);
     const offset = this.offsetOf(answer);
     if (answer.eventKey !== undefined) return this.encodeKeyed(answer);

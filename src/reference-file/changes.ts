@@ -148,12 +148,13 @@ function connectionFields(
   operator: OperatorEntry,
   connection: ConnectionEntry,
 ): (readonly [string, Shown])[] {
-  const { id: _, transport, topic, brand, feed, ...others } = connection;
+  const { id: _, transport, topic, brand, feed, test, ...others } = connection;
   return [
     ['transport', transport],
     ...(topic === undefined ? [] : [['topic', topic] as const]),
     ['carries', brand === undefined ? 'several brands' : `only brand ${plain(brand)}`],
-    ['feed', feedIdOf(operator.id, feed)],
+    ['feed', feedIdOf(operator.id, feed, test)],
+    ...(test === undefined ? [] : [['test', 'true'] as const]),
     ...otherFields(others),
   ];
 }

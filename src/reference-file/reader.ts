@@ -108,13 +108,13 @@ export class TreeReader {
     return found;
   }
 
-  /** Reads a flag, which is true where it is absent. */
-  flag(slot: Slot): boolean {
+  /** Reads a flag. @param absent its value where it is absent */
+  flag(slot: Slot, absent = true): boolean {
     const { tree } = slot;
-    if (tree === undefined || tree.kind === 'broken') return true;
+    if (tree === undefined || tree.kind === 'broken') return absent;
     if (tree.kind === 'leaf' && typeof tree.value === 'boolean') return tree.value;
     this.wrongType(slot, 'true or false', 'Write true or false, without quotes.');
-    return true;
+    return absent;
   }
 
   private unknownKey(key: string, place: FilePlace, known: readonly string[]): void {

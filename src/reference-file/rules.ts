@@ -79,7 +79,7 @@ export class DocumentReader {
     operatorId: string | undefined,
     brandIds: Ids | undefined,
   ): ConnectionEntry | undefined {
-    const node = this.nodes.mapping(slot, ['id', 'transport', 'topic', 'brands', 'brand', 'feed']);
+    const node = this.nodes.mapping(slot, ['id', 'transport', 'topic', 'brands', 'brand', 'feed', 'test']);
     if (node === undefined) return undefined;
     const id = this.id(node, 'connection', checkName, this.connectionIds);
     const remedy = 'Write "transport: kafka" or "transport: webhook".';
@@ -87,6 +87,7 @@ export class DocumentReader {
     const topic = this.topic(node, transport);
     const brand = this.onlyBrand(node, brandIds);
     const feed = this.feed(node.get('feed'), operatorId);
+    const isTest = this.nodes.flag(node.get('test'), false);
     if (id === undefined || transport === undefined) return undefined;
     if (topic !== undefined && operatorId !== undefined) {
       const { at, path } = node.get('topic');
@@ -98,6 +99,7 @@ export class DocumentReader {
       ...(topic !== undefined && { topic }),
       ...(brand !== undefined && { brand }),
       ...(feed !== undefined && { feed }),
+      ...(isTest && { test: true }),
     };
   }
 

@@ -74,6 +74,13 @@ export function makeMetrics(role?: Role) {
         labels: ['verdict', 'reason', 'kind', 'connection'],
       }),
     ),
+    testVerdicts: new Counter(
+      describe('test_verdicts_total', {
+        help: 'Deliveries by connections for tests, by verdict, reason, kind and connection. No other metric of verdicts or duplicates has them.',
+        action: 'None. The sender sees them in promo.test_verdicts.',
+        labels: ['verdict', 'reason', 'kind', 'connection'],
+      }),
+    ),
     duplicates: new Counter(
       describe('duplicates_total', {
         help: 'Deliveries of events that were decided before, by the transport of the first and of this one, and whether the content differs.',

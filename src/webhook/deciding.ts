@@ -5,6 +5,7 @@
 import type { Logger } from 'pino';
 import type { JsonText } from '../domain/event/payload';
 import { observeAnswers, observeTransaction } from '../intake/batch-metrics';
+import { ConnectionPaused } from '../intake/connection-limit';
 import type { Envelope, WebhookRequest } from '../intake/delivery';
 import type { Intake } from '../intake/intake';
 import type { Rehearse } from '../intake/rehearsal';
@@ -121,6 +122,7 @@ export function makeRehearsing({ rehearse, metrics }: DecidingDeps, reports: Rep
 
 /** The refusal for an error that a retry does not resolve; null if the same request may be decided later. */
 function refusalFor(undecided: Error | null): Refusal | null {
+  if (undecided instanceof ConnectionPaused) return REFUSALS.paused(undecided.message);
   if (isOfNoConnection(undecided)) return REFUSALS.noConnection;
   return isOfSuspendedOperator(undecided) ? REFUSALS.suspended : null;
 }

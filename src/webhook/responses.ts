@@ -166,6 +166,11 @@ export const REFUSALS = {
     'operator_suspended',
     'the operator is not active, and no event was decided; ask support, then send the same events again',
   ),
+  paused: (because: string) =>
+    refusal(
+      'restricted',
+      `${because}, and no event_id of this request is used up. Correct the events, rehearse them with ?dry_run=true, and send them again then. Ask support where the events are right`,
+    ),
   tooLarge: (bytes: number) =>
     refusal(
       'invalid request',

@@ -314,6 +314,7 @@ test('the reader reads every column of every view of promo, except players [B8]'
     ['attributions.credited_player'],
     ['ledger.credited_player'],
     ['ledger.player_ref'],
+    ['test_verdicts.player_ref'],
     ['verdicts.player_ref'],
   ]);
 });

@@ -689,6 +689,7 @@ describe('a limit on rejected events', () => {
       percent: 50,
       windowEvents: 1_000,
       minEvents: 100,
+      pauseSeconds: 600,
     });
   });
 

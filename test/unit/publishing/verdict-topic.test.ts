@@ -130,3 +130,13 @@ it('sends no message for a dead letter', async () => {
   };
   expect(await published([letter])).toEqual([]);
 });
+
+it('no verdict of a test connection is published [C11]', async () => {
+  const outcome = { type: 'decided', outcome: ACCEPTED, counted: true, redelivered: false } as const;
+  const of = (connection: PublishedAnswer['connection'], eventId: string): PublishedAnswer => ({
+    ...{ offset: 0, connection, eventId, faults: [] },
+    decision: outcome,
+  });
+  const sent = await published([of(aConnection({}, { test: true }), 'test'), of(aConnection(), 'real')]);
+  expect(sent.map(({ value }) => JSON.parse(String(value)).event_id)).toEqual(['real']);
+});

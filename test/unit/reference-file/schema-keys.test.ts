@@ -38,6 +38,9 @@ const CHANGES: Readonly<Record<string, string>> = {
   'connection.feed': fileWith({
     connections: '[{ id: c, transport: kafka, topic: t, brand: main, feed: g }]',
   }),
+  'connection.test': fileWith({
+    connections: '[{ id: c, transport: kafka, topic: t, brand: main, feed: f, test: true }]',
+  }),
   'brand.id': fileWith({ brands: '[{ id: main }, { id: other }, { id: third }]' }),
   'brand.active': fileWith({ brands: '[{ id: main, active: false }, { id: other }]' }),
   'brand.games': fileWith({ brands: '[{ id: main, games: { allow: [] } }, { id: other }]' }),

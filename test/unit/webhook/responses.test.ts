@@ -4,7 +4,7 @@ import { CONNECT, LATE_BODY } from '../../../src/webhook/raw-responses';
 import { isRefusal, REFUSALS, type Refusal, withDetail } from '../../../src/webhook/responses';
 
 const { tooLarge, tooMany, tooManyValues, tooManyPieces, tooManyHeaders, malformed, ...others } = REFUSALS;
-const { tooManyReconciled, ...plain } = others;
+const { tooManyReconciled, paused, ...plain } = others;
 
 const INVALID = 'ERROR_CODE_INVALID_REQUEST';
 const REJECTED = 'ERROR_CODE_BUSINESS_REJECTED';
@@ -72,6 +72,12 @@ test.each<[string, Refusal, number, string]>([
   ['a detail', withDetail(REFUSALS.noJson, 'it is text/plain'), 415, 'invalid request: Content-Type'],
 ])('%s', (_, refusal, status, begin) => {
   expect(wireOf(refusal)).toEqual([status, INVALID, expect.stringMatching(`^${begin}`), false, undefined]);
+});
+
+test('a paused connection is answered as restricted by business, with the remedy [W11]', () => {
+  const [status, code, message, isRetryable] = wireOf(paused('9 of 10 events would be rejected'));
+  expect([status, code, isRetryable]).toEqual([403, REJECTED, false]);
+  expect(message).toMatch(/^restricted: 9 of 10 events would be rejected, and no event_id .*dry_run=true/);
 });
 
 test('a detail comes after the text, and the token stays', () => {
