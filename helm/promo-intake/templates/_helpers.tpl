@@ -119,7 +119,7 @@ reads; `own` has the ones that differ from the workers. Takes (dict "values" .Va
 {{- range $map := list "settings" "secrets" "files" -}}
 {{- $taken := dict -}}
 {{- range $name, $value := index $values $map -}}
-{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
+{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (hasPrefix "REJECT_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
 {{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
