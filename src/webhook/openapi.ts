@@ -53,6 +53,7 @@ function examplesOf({ maxEvents, maxBytes }: RequestLimits): Examples<keyof type
     tooManyPieces,
     tooManyHeaders,
     malformed,
+    paused,
     ...plain
   } = REFUSALS;
   return {
@@ -67,6 +68,9 @@ function examplesOf({ maxEvents, maxBytes }: RequestLimits): Examples<keyof type
     tooManyValues: tooManyValues(maxValuesOf(maxEvents)),
     tooManyPieces: tooManyPieces(MAX_PIECES),
     tooManyHeaders: tooManyHeaders(MAX_REQUEST_HEADERS),
+    paused: paused(
+      '61 of the last 100 events would be rejected, more than the limit of 50 % (in the last batch: 61 bad_amount). No event is decided until 2026-11-27T02:10:00.000Z',
+    ),
     malformed: [malformed(false, 'the body is empty'), malformed(true, 'events is not an array')],
   };
 }
@@ -82,7 +86,16 @@ type RefusalName = keyof typeof REFUSALS | keyof typeof FAILURES;
 /** Refusals that only one path has, or that no request of HTTP gets. */
 const OTHERS: readonly RefusalName[] = ['readOnly', 'connect'];
 const OF_EVENTS: readonly RefusalName[] = [
-  ...(['wrongDryRun', 'noConnection', 'suspended', 'tooMany', 'tooManyValues', 'busy', 'undecided'] as const),
+  ...([
+    'wrongDryRun',
+    'noConnection',
+    'suspended',
+    'paused',
+    'tooMany',
+    'tooManyValues',
+    'busy',
+    'undecided',
+  ] as const),
 ];
 const OF_RECONCILE: readonly RefusalName[] = ['noSuchConnection', 'tooManyReconciled', 'unanswered'];
 
