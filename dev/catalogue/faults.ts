@@ -47,6 +47,8 @@ const SWEEP = 'test/faults/sweep.test.ts';
 const TRACES = 'test/stream/traces.test.ts';
 const UNDECIDED_TESTS = 'test/stream/undecided.test.ts';
 const VERIFY = 'test/stream/verify.test.ts';
+const VERDICT_TOPICS_TESTS = 'test/stream/verdict-topics.test.ts';
+const REFUSED_TOPICS_TESTS = 'test/stream/verdict-topics-refused.test.ts';
 const WAITS_TESTS = 'test/unit/stream/stream.test.ts';
 const WEBHOOK = 'test/webhook/webhook.test.ts';
 const WEBHOOK_STORM = 'test/webhook/webhook-storm.test.ts';
@@ -440,6 +442,19 @@ export const FAULTS: readonly FaultGroup[] = [
             'large keys and headers, compressed: dead letters with keys and headers of 60 MiB: memory is bounded meanwhile, and other records are decided',
             'very many headers: 200 unclaimed records of 99,999, and as many on a topic of their own: memory is bounded, and other records are decided',
             'very many headers: 4,000 unclaimed records of 1,000, in batches of a few kilobytes: memory is bounded, and other records are decided',
+          ],
+        },
+      },
+      {
+        fault: 'The verdict topic of one operator is missing or refuses, where each operator has its own',
+        does: 'Decides records of all operators. Partitions that hold records of that operator wait, and retry the messages that are not published yet. All other partitions go on. Creates a missing topic where it may.',
+        sees: UNDECIDED,
+        tests: {
+          [VERDICT_TOPICS_TESTS]: [
+            'a topic that refuses leaves the partitions of its operator undecided, and no others',
+          ],
+          [REFUSED_TOPICS_TESTS]: [
+            'a topic that is deleted, and one that may not be written, leave the other operators at full speed',
           ],
         },
       },

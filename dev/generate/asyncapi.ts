@@ -4,7 +4,7 @@ import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { DEAD_LETTER_REASONS } from '../../src/domain/verdict/reasons';
 import { LETTER_HEADERS, REPLAYED_HEADER } from '../../src/kafka/protocol/headers';
 import { CONNECTION_ID_HEADER } from '../../src/kafka/protocol/records-reader';
-import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
+import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
 
 const SCHEMA_FORMAT = 'application/schema+json;version=draft-2020-12';
 const AVRO_FORMAT = 'application/vnd.apache.avro+json;version=1.9.0';

@@ -5,7 +5,7 @@ import { WALLET_FAILURE_SCHEMA, WALLET_REQUEST_SCHEMA } from '../../src/contract
 import { ERROR_BODY_SCHEMA } from '../../src/contract/error-body';
 import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
-import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
+import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
 import { SANDBOX_OPENAPI } from '../../src/sandbox/openapi';
 import { openApiDocument } from '../../src/webhook/openapi';
 import { RECONCILE_REQUEST_SCHEMA, RECONCILIATION_SCHEMA } from '../../src/webhook/reconciling';
@@ -18,6 +18,7 @@ import { renderConfiguration } from './configuration';
 import { renderContract } from './contract';
 import { renderFaults } from './faults';
 import { renderMetrics } from './metrics';
+import { verdictExamples } from './verdict-examples';
 import { renderVerdicts } from './verdicts';
 
 /** Makes everything but the tables. */
@@ -40,6 +41,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
     file('schemas/promo.event.v1.avsc', renderAvroSchema()),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
+    ...verdictExamples().map(([name, content]) => file(`schemas/examples/verdicts/${name}`, content)),
     file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
     file('schemas/promo.reconcile.v1.json', renderSchema(RECONCILE_REQUEST_SCHEMA)),
     file('schemas/promo.reconciliation.v1.json', renderSchema(RECONCILIATION_SCHEMA)),

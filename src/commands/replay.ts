@@ -100,6 +100,7 @@ export async function replay(options: Options): Promise<number> {
     const intake = makeIntake({
       ledger: makeLedger(pool, { cluster }),
       references,
+      isPublished: publishVerdicts !== null,
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
       breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
       logger,

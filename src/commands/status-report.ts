@@ -5,6 +5,7 @@ import type { EffectiveSetting } from '../config/config';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import type { UnreadTopic } from './unread-topics';
+import type { VerdictTopicState } from './verdict-publishing';
 
 export type OrUnknown<T> = T | { readonly unknown: string };
 
@@ -50,6 +51,8 @@ export interface Report {
     readonly oldest_due_seconds: number | null;
   }>;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
+  /** One for all operators, or one for each. Empty where verdicts are not published. */
+  readonly verdict_topics: OrUnknown<readonly VerdictTopicState[]>;
   readonly partitions: readonly ReportedPartition[];
   readonly configuration: readonly EffectiveSetting[];
 }
@@ -68,6 +71,12 @@ export function describeReport(report: Report): string[] {
     `balance     ${show(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
     `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${seconds(all.oldest_due_seconds)}` : ''}`)}`,
     `invariants  ${show(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : counted(damages, 'damage')))}`,
+    ...('unknown' in report.verdict_topics || report.verdict_topics.length === 0
+      ? []
+      : [`verdicts    ${counted(report.verdict_topics.length, 'topic')}`]),
+    ...('unknown' in report.verdict_topics ? ['verdicts    unknown'] : report.verdict_topics).map((each) =>
+      typeof each === 'string' ? each : `  ${each.topic ?? each.operator}: ${each.state}`,
+    ),
     ...behind.map(
       ({ topic, partition, lag_records, lag_seconds, undecided }) =>
         `  ${keyOf({ topic, partition })}: ${counted(lag_records, 'record')}, ${seconds(lag_seconds)}${undecided ? ', undecided' : ''}`,

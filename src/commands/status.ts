@@ -26,6 +26,7 @@ import { makeLogger } from '../telemetry/logger';
 import { STATUS_SETTINGS } from './settings';
 import { describeReport, type OrUnknown, type Report, type ReportedPartition } from './status-report';
 import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
+import { OwnTopics, readVerdictTopics, type VerdictTopicState } from './verdict-publishing';
 
 /** Time limit of one query to the store or to Kafka. */
 const PART_WITHIN_MS = 15_000;
@@ -68,6 +69,8 @@ export interface Facts {
   readonly unread?: readonly UnreadTopic[];
   /** The number of damages of the invariants; null without --check. */
   readonly damages: ReportPart<number | null>;
+  /** The topics of verdicts; absent where it was not asked. */
+  readonly verdictTopics?: ReportPart<readonly VerdictTopicState[]>;
   readonly configuration: readonly EffectiveSetting[];
 }
 
@@ -119,7 +122,8 @@ async function look(check: boolean): Promise<Facts> {
     // All ranges were read. A range without a record holds only markers and the like, so its age is 0.
     for (const range of ranges) if (!oldest.has(keyOf(range))) oldest.set(keyOf(range), 0);
   }, OLDEST_WITHIN_MS);
-  const own = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC];
+  const own = new OwnTopics(config);
+  const verdictTopics = await part(() => readVerdictTopics(own, DATABASE, kafka));
   const known = [...topics, ...(valueIn(versions)?.topics ?? [])];
   const facts: Facts = {
     migrations: await migrationNames(),
@@ -132,8 +136,9 @@ async function look(check: boolean): Promise<Facts> {
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
     wanted,
-    unread: valueIn(await part(() => findUnread(kafka, { known, own }))) ?? [],
+    unread: valueIn(await part(() => findUnread(kafka, { known, own: own.all }))) ?? [],
     damages,
+    verdictTopics,
     configuration: describeConfig(process.env, STATUS_SETTINGS),
   };
   return lookAgain(facts, async () => {
@@ -181,6 +186,7 @@ const valueIn = <T>(part: ReportPart<T>): T | undefined => ('value' in part ? pa
 export function assess(facts: Facts): Report {
   const partitions = partitionsOf(facts);
   const versions = valueIn(facts.versions);
+  const verdicts = (facts.verdictTopics && valueIn(facts.verdictTopics)) ?? [];
   const undecided = partitions.filter((each) => each.undecided);
   const known = partitions.flatMap(({ lag_seconds }) => lag_seconds ?? []);
   const records = partitions.reduce((sum, { lag_records }) => sum + (lag_records ?? 0), 0);
@@ -211,11 +217,23 @@ export function assess(facts: Facts): Report {
             ],
       ),
       ...walletProblems(facts),
+      ...verdicts.flatMap(({ problem }) => (problem === null ? [] : [`VERDICT_TOPIC: ${problem}`])),
       ...((valueIn(facts.damages) ?? 0) > 0
         ? [`${counted(valueIn(facts.damages) ?? 0, 'damage')} of the invariants: run promo-intake verify`]
         : []),
     ],
-    notes: [...unread(facts), ...describeUnread(facts.unread ?? [])],
+    notes: [
+      ...unread(facts),
+      ...describeUnread(facts.unread ?? []),
+      ...verdicts.flatMap(({ operator, topic, state }) =>
+        state === 'missing'
+          ? [
+              `the verdict topic ${topic}${operator === null ? '' : ` of ${operator}`} is missing, or hidden from this user. A worker creates it where it may`,
+            ]
+          : [],
+      ),
+    ],
+    verdict_topics: facts.verdictTopics === undefined ? [] : mapPart(facts.verdictTopics, (all) => all),
     unread_topics: facts.unread ?? [],
     schema: mapPart(facts.versions, ({ migrations }) => ({ newest: migrations.at(-1) ?? null, missing })),
     reference: mapPart(facts.versions, ({ referenceVersion, referenceAppliedAt }) => ({

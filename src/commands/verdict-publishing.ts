@@ -4,15 +4,18 @@ import { ConfigError } from '../config/config';
 import type { KafkaSettings } from '../config/kafka';
 import type { Reference } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
-import { makeKafka } from '../kafka/client/client';
+import { connectedAdmin, makeKafka } from '../kafka/client/client';
 import { ensureTopics, findCompacted } from '../kafka/client/topics';
 import { makeSender, makeTopicsSender, type Sender } from '../kafka/producer';
+import { makeReferences } from '../ledger/reference-store';
 import { messageOf } from '../lib/errors';
+import { makePool, type StoreAccess } from '../postgres/pool';
 import { makePublishByOperator } from '../publishing/publish-by-operator';
 import type { PublishVerdicts } from '../publishing/published-answer';
-import { makePublishVerdicts } from '../publishing/verdict-topic';
+import { makePublishVerdicts, type OnVerdicts } from '../publishing/verdict-topic';
 import { makeVerdictTopics, type VerdictTopics } from '../publishing/verdict-topics';
 import { makeLogger } from '../telemetry/logger';
+import type { Metrics } from '../telemetry/metrics';
 import { needTopics, type Start } from './service';
 
 /** The settings that name topics. The webhook knows VERDICT_TOPIC only. */
@@ -31,6 +34,11 @@ export class OwnTopics {
   constructor(private readonly settings: TopicSettings) {
     const { VERDICT_TOPIC } = settings;
     this.verdicts = VERDICT_TOPIC === undefined ? null : makeVerdictTopics(VERDICT_TOPIC, () => this.others);
+  }
+
+  /** The operators that send. */
+  get operatorIds(): readonly string[] {
+    return this.operators;
   }
 
   /** All of them now. */
@@ -108,6 +116,58 @@ export async function needOwnTopics(
     );
 }
 
+/** A topic of verdicts as `status` reports it. */
+export interface VerdictTopicState {
+  /** Null where one topic has the verdicts of all operators. */
+  readonly operator: string | null;
+  /** Null where the operator can have no topic. */
+  readonly topic: string | null;
+  readonly state: 'present' | 'missing' | 'impossible';
+  /** Why the operator can have no topic, and the remedy. */
+  readonly problem: string | null;
+}
+
+export function verdictTopicStates(own: OwnTopics, existing: ReadonlySet<string>): VerdictTopicState[] {
+  const { verdicts } = own;
+  if (verdicts === null) return [];
+  const stateOf = (topic: string) => (existing.has(topic) ? 'present' : 'missing');
+  if (!verdicts.isPerOperator) {
+    const topic = verdicts.topicOf('');
+    return [{ operator: null, topic, state: stateOf(topic), problem: null }];
+  }
+  return own.operatorIds.map((operator) => {
+    const [problem] = verdicts.problemsOf([operator]);
+    if (problem !== undefined)
+      return { operator, topic: null, state: 'impossible', problem: problem.message };
+    const topic = verdicts.topicOf(operator);
+    return { operator, topic, state: stateOf(topic), problem: null };
+  });
+}
+
+/** The topics of verdicts, and whether this user may see each. @throws where a server does not answer */
+export async function readVerdictTopics(
+  own: OwnTopics,
+  database: StoreAccess,
+  kafka: ReturnType<typeof makeKafka>,
+): Promise<readonly VerdictTopicState[]> {
+  if (own.verdicts === null) return [];
+  if (own.verdicts.isPerOperator) {
+    const access = { ...database, maxConnections: 1, applicationName: 'promo-intake-status' };
+    const pool = makePool(access, makeLogger('silent'));
+    try {
+      own.follow(await makeReferences(pool).current());
+    } finally {
+      await pool.end();
+    }
+  }
+  const admin = await connectedAdmin(kafka);
+  try {
+    return verdictTopicStates(own, new Set(await admin.listTopics()));
+  } finally {
+    await admin.disconnect();
+  }
+}
+
 export interface Producing {
   readonly sender: Sender;
   readonly publishVerdicts: PublishVerdicts<Origin> | null;
@@ -120,15 +180,24 @@ export async function makeProducing(
   kafka: ReturnType<typeof makeKafka>,
   { verdicts }: OwnTopics,
   logger: Logger,
+  metrics?: Pick<Metrics, 'publishedVerdicts' | 'refusingVerdictTopics'>,
 ): Promise<Producing> {
+  const onVerdicts: OnVerdicts = (topic, messages, isStored) => {
+    if (isStored) metrics?.publishedVerdicts.inc({ topic }, messages);
+    metrics?.refusingVerdictTopics.set({ topic }, isStored ? 0 : 1);
+  };
   if (verdicts?.isPerOperator === true) {
     const sender = await makeTopicsSender(kafka, (topic) => logger.info({ topic }, 'topic created'));
-    return { sender, publishVerdicts: makePublishByOperator(sender, verdicts), isPerOperator: true };
+    return {
+      sender,
+      publishVerdicts: makePublishByOperator(sender, verdicts, onVerdicts),
+      isPerOperator: true,
+    };
   }
   const sender = await makeSender(kafka);
   return {
     sender,
-    publishVerdicts: verdicts === null ? null : makePublishVerdicts(sender, verdicts.topicOf('')),
+    publishVerdicts: verdicts === null ? null : makePublishVerdicts(sender, verdicts.topicOf(''), onVerdicts),
     isPerOperator: false,
   };
 }

@@ -67,7 +67,7 @@ export async function webhook(): Promise<number> {
         const client = makeKafka({ ...kafka, clientId: 'promo-intake', onThrottled }, logger);
         publishing = await start({
           name: 'producer',
-          start: () => step('Kafka', () => makeProducing(client, own, logger)),
+          start: () => step('Kafka', () => makeProducing(client, own, logger, metrics)),
           stop: ({ sender }) => sender.stop(),
         });
       }
@@ -97,6 +97,7 @@ export async function webhook(): Promise<number> {
       const intake = makeIntake({
         ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
         references,
+        isPublished: publishing.publishVerdicts !== null,
         logger,
         breaker:
           config.REJECT_LIMIT === null

@@ -106,7 +106,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         );
       const { sender, publishVerdicts } = await start({
         name: 'producer',
-        start: () => step('Kafka', () => makeProducing(kafka, own, logger)),
+        start: () => step('Kafka', () => makeProducing(kafka, own, logger, metrics)),
         stop: ({ sender }) => sender.stop(),
       });
       if (options.drain)
@@ -160,6 +160,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         ledger,
         references,
         sharedRounds,
+        isPublished: publishVerdicts !== null,
         sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
         breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
         logger,

@@ -1,10 +1,11 @@
 /** Deliveries, their origins, and the answers to them. */
 
-import type { Fault, Kind } from '../domain/event/event';
+import type { Fault, Fields, Kind } from '../domain/event/event';
 import type { Payload } from '../domain/event/payload';
 import type { Connection } from '../domain/reference';
 import type { Decision } from '../domain/verdict/decide';
 import type { DeadLetterReason } from '../domain/verdict/reasons';
+import type { Reversed } from '../domain/verdict/round';
 import type { Header } from '../lib/record-header';
 import type { TopicPartition } from '../lib/topic-partition';
 
@@ -77,6 +78,15 @@ export interface Answer {
   readonly kind: Kind | null;
   readonly faults: readonly Fault[];
   readonly decision: Decision;
+  /** Null where nothing is published, and where the envelope has no usable id. */
+  readonly fields?: Fields | null;
+  /**
+   * When this delivery was first answered, in microseconds since 1970. Null where nothing is published, and
+   * where the store no longer knows it.
+   */
+  readonly decidedAt?: bigint | null;
+  /** What an accepted refund reverses; empty for a refund of a round that was refunded before. */
+  readonly reversed?: readonly Reversed[] | undefined;
 }
 
 export interface DeadLetter {

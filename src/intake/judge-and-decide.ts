@@ -8,6 +8,7 @@ import type { Decision, Item } from '../domain/verdict/decide';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
 import { StaleReference } from '../ledger/failures';
 import type { LedgerPart } from '../ledger/parts';
+import type { PublishedFacts } from '../ledger/published-facts';
 import { at } from '../lib/at';
 import { messageOf } from '../lib/errors';
 import { type Answer, type BatchPart, type DeadLetter, isPartition, type Origin } from './delivery';
@@ -32,6 +33,8 @@ export interface JudgeDeps {
    * @throws LettersRefused where the topic refused some letters and stored the others
    */
   readonly sendDeadLetters?: ((letters: readonly DeadLetter[]) => Promise<void>) | undefined;
+  /** Whether the answers are published. */
+  readonly isPublished?: boolean | undefined;
   /** Present where rejected events have a limit. */
   readonly breaker?: RejectBreaker | undefined;
   /** Receives the items of each batch of Kafka records. */
@@ -63,6 +66,7 @@ export function makeJudgeAndDecide({
   ledger,
   references,
   sendDeadLetters,
+  isPublished = false,
   breaker,
   sharedRounds,
 }: JudgeDeps): JudgeAndDecide {
@@ -85,7 +89,8 @@ export function makeJudgeAndDecide({
       try {
         if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
         for (const { queue } of queues) breaker?.admit(queue, reference);
-        const prepared: Prepared = { items: [], unanswered: [] };
+        const prepared: Prepared = { items: [], unanswered: [], isPublished };
+        let facts: PublishedFacts | null = null;
         const parts: LedgerPart[] = [];
         for (const [index, { envelopes, expectedUpTo }] of sections.entries()) {
           const origin = at(numbered, index);
@@ -106,13 +111,18 @@ export function makeJudgeAndDecide({
             ((decided) => {
               for (const { queue, of } of queues) breaker.check(queue, reference, of(decided));
             }),
+          onFacts: isPublished
+            ? (read) => {
+                facts = read;
+              }
+            : undefined,
           beforeCommit: deadLetterSending(parts, unanswered, items),
           ...(panic === undefined
             ? {}
             : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
         });
         for (const { queue, of } of queues) breaker?.countCommitted(queue, of(decisions));
-        return completeAnswers(unanswered, decisions);
+        return completeAnswers(unanswered, decisions, facts);
       } catch (error) {
         // Missing reference data may have been added since it was loaded. The store reports stale data only
         // where the batch has events to decide. Reload twice, since a load in progress may have begun before

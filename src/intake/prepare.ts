@@ -4,13 +4,15 @@
  */
 
 import { contentHashOf } from '../domain/event/content-hash';
-import { type Fault, type Judged, NO_FIELDS } from '../domain/event/event';
+import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event/event';
 import { hash64OfBytes } from '../domain/event/id-key';
 import { type Payload, readEventId } from '../domain/event/payload';
 import { type Connection, claim, type Reference } from '../domain/reference';
 import type { Coordinates, Decision, Item } from '../domain/verdict/decide';
 import { judge, PANIC } from '../domain/verdict/judge';
 import type { DeadLetterReason } from '../domain/verdict/reasons';
+import type { Reversed } from '../domain/verdict/round';
+import type { PublishedFacts } from '../ledger/published-facts';
 import type { NumberedPartition } from '../ledger/statements/partitions';
 import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
 import { NoSuchConnection, OperatorSuspended, PayloadUnavailable } from './undecided';
@@ -18,13 +20,18 @@ import { NoSuchConnection, OperatorSuspended, PayloadUnavailable } from './undec
 /**
  * An answer that waits for its decision. It is much smaller than the item, so the item can be freed earlier.
  */
-export interface Unanswered extends Omit<Answer, 'decision'> {
+export interface Unanswered extends Omit<Answer, 'decision' | 'fields' | 'decidedAt' | 'reversed'> {
   decision: Decision | null;
+  fields: Fields | null;
+  decidedAt: bigint | null;
+  reversed: readonly Reversed[] | undefined;
 }
 
 export interface Prepared {
   readonly items: Item[];
   readonly unanswered: Unanswered[];
+  /** Whether the answers are published: they keep the fields of their events then. */
+  readonly isPublished?: boolean;
 }
 
 /**
@@ -34,15 +41,21 @@ export interface Prepared {
 export function completeAnswers(
   unanswered: readonly Unanswered[],
   decisions: readonly Decision[],
+  facts: PublishedFacts | null = null,
 ): readonly Answer[] {
   unanswered.forEach((answer, index) => {
     answer.decision = decisions[index] ?? null;
+    if (facts === null) return;
+    // Its first answer had none: the event was reduced to its id (V9).
+    if (answer.decision?.type === 'decided' && answer.decision.outcome === PANIC) answer.fields = null;
+    answer.decidedAt = facts.decidedAt(index);
+    answer.reversed = facts.reversed(index);
   });
   if (!unanswered.every(isAnswered)) throw new Error('an envelope has no answer');
   return unanswered;
 }
 
-function isAnswered(answer: Unanswered): answer is Answer {
+function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'decision'> {
   return answer.decision !== null;
 }
 
@@ -61,7 +74,7 @@ export function prepare(
   envelopes: readonly Envelope[],
   panic: boolean,
 ): void {
-  const { items, unanswered } = into;
+  const { items, unanswered, isPublished = false } = into;
   // Checks the connection even for a request without events: it is refused like any other of its connection.
   const requested = isPartition(origin) ? null : connectionOfRequest(reference, origin);
   for (const envelope of envelopes) {
@@ -78,6 +91,9 @@ export function prepare(
       kind: isKeyed ? judged.fields.kind : null,
       faults: judged.faults,
       decision: null,
+      fields: isPublished && isKeyed ? judged.fields : null,
+      decidedAt: null,
+      reversed: undefined,
     });
   }
 }

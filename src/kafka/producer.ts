@@ -10,7 +10,7 @@ import { inTime, LATE, systemClock } from '../lib/clock';
 import { keyOf } from '../lib/topic-partition';
 import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
 import { KafkaProblem, noPartition } from './client/errors';
-import { producerOfManyTopics } from './client/patches/many-topics';
+import { type BatchesOfTopic, type ManyTopics, producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
 import { ensureTopic } from './client/topics';
 import { type Choosers, makeChoosers, makeChoosersOfMany, type PartitionChooser } from './partition-chooser';
@@ -114,14 +114,14 @@ export async function makeTopicsSender(
   kafka: Kafka,
   onCreated: (topic: string) => void,
 ): Promise<TopicsSender> {
-  const { producer, partitionsOf } = producerOfManyTopics(kafka, configOf({}));
+  const { producer, partitionsOf, sendOnce } = producerOfManyTopics(kafka, configOf({}));
   await producer.connect();
   const choosers = makeChoosersOfMany(partitionsOf, async (topic) => {
     if ((await ensureTopic(kafka, topic)) === 'made') onCreated(topic);
   });
   return {
     ...senderOf(producer, choosers, {}),
-    sendToTopics: makeSendToTopics(producer, choosers),
+    sendToTopics: makeSendToTopics(sendOnce, choosers),
   };
 }
 
@@ -298,7 +298,10 @@ function firstBatches<T>(
 /** The likely bytes of a message to one of many topics. A batch that outgrows its buffer is copied. */
 const LIKELY_MESSAGE_BYTES = 512;
 
-function makeSendToTopics(producer: Producer, choosers: Choosers): TopicsSender['sendToTopics'] {
+function makeSendToTopics(
+  sendOnce: ManyTopics['sendOnce'],
+  choosers: Choosers,
+): TopicsSender['sendToTopics'] {
   return async (items, topicOf, encode) => {
     const unsent = new Map<string, (typeof items)[number][]>();
     let rest = Map.groupBy(items, topicOf);
@@ -317,7 +320,9 @@ function makeSendToTopics(producer: Producer, choosers: Choosers): TopicsSender[
           return { topic, batches, its, next: its.slice(taken), messages };
         }),
       );
-      const isStored = await request(sending.filter(({ messages }) => messages.length > 0));
+      const isStored = await request(
+        sending.flatMap(({ topic, messages }) => (messages.length > 0 ? [{ topic, batches: messages }] : [])),
+      );
       rest = new Map();
       for (const { topic, batches, its, next } of sending) {
         const refused = batches?.filter(({ partition }) => !isStored(topic, partition));
@@ -331,22 +336,19 @@ function makeSendToTopics(producer: Producer, choosers: Choosers): TopicsSender[
 
   /** @returns whether the partition of a topic has stored its batch */
   async function request(
-    topicMessages: readonly { readonly topic: string; readonly messages: EncodedBatch[] }[],
+    topics: readonly BatchesOfTopic[],
   ): Promise<(topic: string, partition: number) => boolean> {
     const stored = new Set<string>();
-    if (topicMessages.length > 0) {
-      const sending = producer.sendBatch({
-        acks: ALL_IN_SYNC,
-        timeout: SEND_TIMEOUT_MS,
-        topicMessages: [...topicMessages],
+    if (topics.length > 0) {
+      const sending = sendOnce(topics, SEND_TIMEOUT_MS, (topic, partition) => {
+        stored.add(keyOf({ topic, partition }));
       });
-      const taken = await inTime(
+      // A topic whose batch is not stored is tried again, alone, and its error is thrown then.
+      await inTime(
         systemClock,
-        sending.catch(() => []),
+        sending.catch(() => undefined),
         SEND_TIMEOUT_MS,
       );
-      for (const { topicName, partition, errorCode } of taken === LATE ? [] : taken)
-        if (errorCode === 0) stored.add(keyOf({ topic: topicName, partition }));
     }
     return (topic, partition) => stored.has(keyOf({ topic, partition }));
   }

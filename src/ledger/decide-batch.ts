@@ -16,6 +16,7 @@ import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
 import { countedOf, findRereadItems, type LedgerPart } from './parts';
+import { type PublishedFacts, readFacts } from './published-facts';
 import { lockBatchRounds, readDecidedRounds } from './statements/batch-rounds';
 import * as events from './statements/events';
 import * as partitions from './statements/partitions';
@@ -41,6 +42,8 @@ export interface LedgerBatch {
   readonly whenSent?: (() => void) | undefined;
   /** Receives the decisions before any write. An error that it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
+  /** Receives what the publication of the decisions needs. Absent where nothing is published. */
+  readonly onFacts?: ((facts: PublishedFacts) => void) | undefined;
   /** Runs last before the commit, which then takes its own round trip. An error rolls the batch back. */
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
@@ -230,14 +233,10 @@ async function decideUnderLocks(
   const tags = await keys.tagsAt(session, nowMicros, inForce.version);
   stepEnded('lock');
 
-  const { decisions, changedRounds } = decide(batch.items, {
-    ...redelivered,
-    events: decided,
-    rounds: roundsById,
-    decidedRounds,
-    tags,
-  });
+  const known = { ...redelivered, events: decided, rounds: roundsById, decidedRounds, tags };
+  const { decisions, changedRounds } = decide(batch.items, known);
   batch.beforeWrites?.(decisions);
+  batch.onFacts?.(await readFacts(session, batch.items, decisions, known, nowMicros));
 
   const { fresh, resends, unstored } = toWrite(batch.items, decisions, firstNo);
   const named = roundsOf(fresh, roundsById);

@@ -44,6 +44,7 @@ export async function findRereadItems(
   if (only === undefined) return NOTHING_REDELIVERED;
   if (found.length === 1) return only;
   return {
+    answeredAt: new Map(found.flatMap(({ answeredAt }) => [...answeredAt])),
     resends: new Map(found.flatMap(({ resends }) => [...resends])),
     unstored: new Set(found.flatMap(({ unstored }) => [...unstored])),
   };

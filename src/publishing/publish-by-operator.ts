@@ -7,10 +7,15 @@ import type { Origin } from '../intake/delivery';
 import type { TopicsSender } from '../kafka/producer';
 import { asError, messageOf } from '../lib/errors';
 import { NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
-import { publishTo, VerdictWriter } from './verdict-topic';
+import { type OnVerdicts, publishTo } from './verdict-topic';
 import type { VerdictTopics } from './verdict-topics';
+import { VerdictWriter } from './verdict-writer';
 
-export function makePublishByOperator(sender: TopicsSender, topics: VerdictTopics): PublishVerdicts<Origin> {
+export function makePublishByOperator(
+  sender: TopicsSender,
+  topics: VerdictTopics,
+  onVerdicts: OnVerdicts = () => undefined,
+): PublishVerdicts<Origin> {
   return async (origin, answers) => {
     const writer = new VerdictWriter(origin);
     const failures = new Map<string, Error>();
@@ -20,18 +25,21 @@ export function makePublishByOperator(sender: TopicsSender, topics: VerdictTopic
       failures.set(topic, error);
       for (const answer of its) unpublished.add(answer);
     }
-    const places = new Set(named.map(topicOf));
+    const counts = countsOf(named, topicOf);
     // A request about several topics needs a second try of the topics that refuse.
-    const [only = ''] = places;
+    const [only = ''] = counts.keys();
     const unsent =
-      places.size < 2
+      counts.size < 2
         ? new Map(named.length === 0 ? [] : [[only, named]])
         : await sender.sendToTopics(named, topicOf, (answer) => writer.encode(answer));
+    for (const [topic, count] of counts) if (!unsent.has(topic)) onVerdicts(topic, count, true);
     await Promise.all(
       [...unsent].map(async ([topic, its]) => {
         try {
           await publishTo(sender, topic, its, writer);
+          onVerdicts(topic, its.length, true);
         } catch (error) {
+          onVerdicts(topic, its.length, false);
           failures.set(topic, asError(error));
           for (const answer of its) unpublished.add(answer);
         }
@@ -45,6 +53,18 @@ export function makePublishByOperator(sender: TopicsSender, topics: VerdictTopic
       { cause: [...failures.values()][0] },
     );
   };
+}
+
+function countsOf(
+  answers: readonly PublishedAnswer[],
+  topicOf: (answer: PublishedAnswer) => string,
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const answer of answers) {
+    const topic = topicOf(answer);
+    counts.set(topic, (counts.get(topic) ?? 0) + 1);
+  }
+  return counts;
 }
 
 function explained(topic: string, text: string): string {

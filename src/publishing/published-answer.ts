@@ -1,18 +1,31 @@
 /** Answers as they are published: without the records that they answer. */
 
+import { isUtf8 } from 'node:buffer';
 import { idKey } from '../domain/event/id-key';
 import type { Answer } from '../intake/delivery';
 import type { TopicPartition } from '../lib/topic-partition';
 
 /** An answer without its record. */
-export interface PublishedAnswer extends Pick<Answer, 'connection' | 'eventId' | 'faults' | 'decision'> {
+export interface PublishedAnswer
+  extends Pick<
+    Answer,
+    'connection' | 'eventId' | 'faults' | 'decision' | 'fields' | 'decidedAt' | 'reversed'
+  > {
   /**
    * Offset of the answered record; for the webhook, the place among the events that were decided together.
    */
   readonly offset: number;
   /** Replaces an event_id that is too long for any topic: its key, in hexadecimal digits. */
   readonly eventKey?: string;
+  /** Key of the answered record. Null where it has none, and for the webhook. */
+  readonly recordKey?: RecordKey | null;
 }
+
+/** The key of a record: its text, its bytes where they are no text, or their number where they are many. */
+export type RecordKey = string | { readonly base64: string } | { readonly bytes: number };
+
+/** The most bytes of a round_id or a record's key in a message. */
+export const MAX_TEXT_BYTES = 1_000;
 
 /**
  * A message names its event twice, and JSON takes up to six bytes for a character. With a longer id the
@@ -61,15 +74,26 @@ export function publishingRest<From>(
 
 /** Drops the record, so that the whole fetch that holds its bytes can be freed. */
 export function withoutRecord({
-  envelope: { offset },
+  envelope: { offset, key },
   connection,
   eventId,
   faults,
   decision,
+  fields = null,
+  decidedAt = null,
+  reversed,
 }: Answer): PublishedAnswer {
+  const recordKey = recordKeyOf(key);
   if (eventId === null || eventId.length <= MAX_PUBLISHED_ID_LENGTH)
-    return { offset, connection, eventId, faults, decision };
+    return { offset, connection, eventId, faults, decision, fields, decidedAt, reversed, recordKey };
   // The key instead of the id: an id may be as large as a batch, and an answer may wait long to be published.
   const eventKey = idKey(eventId).toString('hex');
-  return { offset, connection, eventId: null, eventKey, faults, decision };
+  const rest = { connection, eventId: null, eventKey, faults, decision, fields, decidedAt, reversed };
+  return { offset, recordKey, ...rest };
+}
+
+function recordKeyOf(key: Buffer | null): RecordKey | null {
+  if (key === null) return null;
+  if (key.length > MAX_TEXT_BYTES) return { bytes: key.length };
+  return isUtf8(key) ? key.toString() : { base64: key.toString('base64') };
 }

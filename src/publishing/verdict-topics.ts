@@ -70,9 +70,8 @@ export function makeVerdictTopics(
   return {
     isPerOperator,
     topicOf,
-    topicsOf: (operatorIds) => [
-      ...new Set([...operatorIds].filter((id) => problemOf(id) === null).map(topicOf)),
-    ],
+    topicsOf: (operatorIds) =>
+      isPerOperator ? [...operatorIds].filter((id) => problemOf(id) === null).map(topicOf) : [pattern],
     problemsOf(operatorIds) {
       const ids = [...operatorIds];
       const twins = isPerOperator ? twinsAmong(ids) : [];

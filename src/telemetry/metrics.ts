@@ -22,7 +22,7 @@ export const LABELS = {
   token: 'the first words of the message of a refusal, up to its colon, such as signature_invalid',
   why: 'Another connection took its place (`full`, `address`). The sender sent or read too slowly (`late_head`, `late_body`, `unread`). Too many requests at once (`pipelined`). A refused body did not end (`drain`). The bytes are no request (`tls`, `http2`, `connect`, `not_http`, `large_head`)',
   signed: 'yes, no',
-  topic: 'a topic of the reference data',
+  topic: 'a topic of the reference data; of publishing: a topic of verdicts',
   partition: 'the number of a partition of this worker',
   state: 'deciding; or undecided: the partition waits, and more workers would not help',
   version: 'of promo-intake',
@@ -196,6 +196,22 @@ export function makeMetrics(role?: Role) {
         help: 'Topics of events that had no reader at the last check. Their name begins with promo.event.v1, or is close to the name of a topic that is read.',
         action:
           'The log and `promo-intake status` name them. Name the topic in a connection of the reference data, or have its sender use another topic: its records get no verdict.',
+      }),
+    ),
+    publishedVerdicts: new Counter(
+      describe('published_verdicts_total', {
+        help: 'Messages that a topic of verdicts has stored. Where operators have topics of their own, each has its own series.',
+        action:
+          'Where one topic gets no messages while its operator sends, see promo_intake_verdict_topic_refuses.',
+        labels: ['topic'],
+      }),
+    ),
+    refusingVerdictTopics: new Gauge(
+      describe('verdict_topic_refuses', {
+        help: '1 for a topic of verdicts whose last messages were refused, else 0.',
+        action:
+          'The log has the reason: a missing topic, an ACL without Write, or a message that is too large. Partitions with records of its operator wait. The other topics go on.',
+        labels: ['topic'],
       }),
     ),
     refusedPartitions: new Gauge(

@@ -52,6 +52,8 @@ const POINTS = {
   find_events: [...STORE, ...WORLD],
   find_resends: [...STORE, ...WORLD],
   find_unstored: [...STORE, ...WORLD],
+  find_times: [...STORE, ...WORLD],
+  find_refunds: [...STORE, ...WORLD],
   lock_rounds: [...STORE, ...LOCKS, ...WORLD],
   read_rounds: [...STORE, ...WORLD],
   next_batch: [...STORE, 'read-only', ...WORLD],

@@ -290,6 +290,8 @@ const NEEDS: Partial<Record<Point, Needs>> = {
   decided_up_to: { idle: true },
   find_resends: { rewind: true },
   find_unstored: { rewind: true },
+  find_times: { rewind: true },
+  find_refunds: { rewind: true },
   record_panic: { poison: true },
   decode: { framed: true },
   write: { deadLetters: true },

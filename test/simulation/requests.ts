@@ -117,6 +117,7 @@ export class Requests {
     const plain = makeIntake({
       ledger: makeLedger(store, { fewEvents }),
       references: makeReferences(store),
+      isPublished: this.deps.verdictTopic !== null,
       logger,
       now: () => scheduler.now(),
     });

@@ -348,6 +348,7 @@ class World {
       ledger: this.sabotage.ledger?.(ledger) ?? ledger,
       references: makeReferences(store),
       sendDeadLetters: makeSendDeadLetters(sender, DEAD_LETTERS),
+      isPublished: true,
       logger,
       now: () => scheduler.now(),
     });

@@ -101,13 +101,43 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
       const seen = row && on.seen(row);
       return seen === undefined
         ? []
-        : [columnsOf(seen, ['event_key', 'outcome', 'content_hash', 'partition_no', 'source_offset'])];
+        : [
+            columnsOf(seen, [
+              'event_key',
+              'outcome',
+              'content_hash',
+              'partition_no',
+              'source_offset',
+              'verdict_id',
+            ]),
+          ];
     });
   },
   find_resends: async (on, { values = [] }) =>
-    inRange(on, 'resends', values, ['source_offset', 'feed_no', 'event_id', 'content_differs']),
+    inRange(on, 'resends', values, [
+      'source_offset',
+      'feed_no',
+      'event_id',
+      'content_differs',
+      'received_at',
+    ]),
   find_unstored: async (on, { values = [] }) =>
-    inRange(on, 'unstored', values, ['source_offset', 'value_hash']),
+    inRange(on, 'unstored', values, ['source_offset', 'value_hash', 'received_at']),
+
+  find_times: async (on, { values = [] }) => {
+    const wanted = new Set(readArray(values[0]));
+    return on.store.appended.history
+      .filter(({ since, values }) => since <= on.snapshot && wanted.has(values.verdict_id ?? null))
+      .map(({ values }) => columnsOf(values, ['verdict_id', 'decided_at']));
+  },
+  async find_refunds(on, { values = [] }) {
+    const refunds = readArray(values[2]);
+    return readArray(values[1]).flatMap((key, index) => {
+      const row = on.store.rounds.get(`${values[0]}/${key}`);
+      const seen = row && on.seen(row);
+      return seen?.refunded_by != null && seen.refunded_by === refunds[index] ? [[String(index + 1)]] : [];
+    });
+  },
 
   async lock_rounds(on, { text, before17 = text, values = [] }) {
     const keys = readArray(values[1]).map(String);

@@ -4,7 +4,7 @@
  */
 import Ajv2020 from 'ajv/dist/2020';
 import { CompressionTypes } from 'kafkajs';
-import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
+import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
 import { aBet, aBrand, aDeposit, aLogin, anOperator, bytesOf, without } from '../support/builders';
 import {
   type Incoming,

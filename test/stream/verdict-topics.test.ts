@@ -1,8 +1,21 @@
 /** Verdicts on a topic of each operator: which message goes where, and a topic that refuses. */
+import Ajv2020 from 'ajv/dist/2020';
 import { until } from '../../dev/servers/deadline';
-import { aBet, aBrand, anOperator, bytesOf } from '../support/builders';
+import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
+import {
+  aBet,
+  aBrand,
+  aDeposit,
+  aLogin,
+  anOperator,
+  aRefund,
+  aSettled,
+  aWin,
+  bytesOf,
+} from '../support/builders';
 import { alterTopic, type Outgoing, produce, readTopic } from '../support/kafka';
 import { withAdmin } from '../support/servers';
+import { RunningCommand } from '../support/worker';
 import type { World } from './world';
 import { connectionOf, inWorld } from './world';
 
@@ -98,4 +111,64 @@ test('a topic that refuses leaves the partitions of its operator undecided, and 
     expect((await idsIn(topicOf(world, 'acme'))).filter((id) => id.startsWith('s'))).toEqual(['s-1', 's-3']);
     expect((await idsIn(refusing)).sort()).toEqual(['b-0', 'b-1', 's-2']);
     await withoutTopics(world);
+  }));
+
+const ROUND = { round_id: 'r-1', player_ref: 'p-1' };
+/** Every verdict, a refund with its repetition, and records of which no event can be read. */
+const ALL_KINDS: readonly Outgoing[] = [
+  { key: 'p-1', value: bytesOf(aBet({ event_id: 'bet', ...ROUND, amount: '10.50' })) },
+  { key: Buffer.from([0xff, 1]), value: bytesOf(aWin({ event_id: 'win', ...ROUND, amount: '3' })) },
+  { key: 'k'.repeat(2_000), value: bytesOf(aSettled({ event_id: 'settled', ...ROUND, amount: '10.5' })) },
+  { key: 'ü', value: bytesOf(aBet({ event_id: 'ümlaut', round_id: 'r'.repeat(1_001) })) },
+  { value: bytesOf(aBet({ event_id: 'rejected', amount: 'ten' })) },
+  { value: bytesOf(aBet({ event_id: 'skipped', amount: '0' })) },
+  { value: bytesOf(aBet({ event_id: 'bet', ...ROUND, amount: '10.50' })) },
+  { value: bytesOf(aBet({ event_id: 'bet', ...ROUND, amount: '11' })) },
+  { value: bytesOf(aRefund(aBet(ROUND), { event_id: 'refund' })) },
+  { value: bytesOf(aRefund(aBet(ROUND), { event_id: 'second refund' })) },
+  { value: bytesOf(aRefund(aBet(ROUND), { event_id: 'refund' })) },
+  { value: bytesOf(aWin({ event_id: 'late win', ...ROUND, amount: '1' })) },
+  { value: bytesOf(aDeposit({ event_id: 'deposit', amount: '0.01' })) },
+  { value: bytesOf(aLogin({ event_id: 'login' })) },
+  { value: 'no event' },
+];
+
+const valuesIn = async (topic: string) => (await readTopic(topic)).map(({ value }) => String(value));
+
+test('a message has what its event was about, and each reading of a record gives the same message [S7]', () =>
+  inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
+    const { main, verdicts } = world.topics;
+    await produce(main, ALL_KINDS);
+    await world.drain({ VERDICT_TOPIC: verdicts });
+    const first = await valuesIn(verdicts);
+    expect(first).toHaveLength(ALL_KINDS.length);
+    const validate = new Ajv2020({ strict: true, allErrors: true }).compile(VERDICT_SCHEMA);
+    const messages = first.map((value) => JSON.parse(value));
+    expect(messages.filter((message) => !validate(message))).toEqual([]);
+    const about = (index: number) => messages.find(({ source }) => source.offset === String(index));
+    const decided = await world.rows(
+      `select event_id, to_char(decided_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') from promo.verdicts`,
+    );
+    for (const [eventId, decidedAt] of decided)
+      expect(messages.find((each) => each.event_id === eventId)?.decided_at).toBe(decidedAt);
+    const EUR = { brand: 'main', currency: 'EUR', round_id: 'r-1' };
+    expect(about(0)).toMatchObject({ ...EUR, kind: 'bet', amount: '10.50', source: { key: 'p-1' } });
+    expect(about(1)).toMatchObject({ ...EUR, amount: '3.00', source: { key: null, key_base64: '/wE=' } });
+    expect(about(2)).toMatchObject({ ...EUR, kind: 'settled', source: { key: null, key_bytes: 2_000 } });
+    expect(about(3)).toMatchObject({ round_id: null, round_key: expect.any(String), source: { key: 'ü' } });
+    expect(about(4)).toMatchObject({ verdict: 'rejected', kind: 'bet', amount: null, currency: 'EUR' });
+    expect(about(7)).toMatchObject({ verdict: 'duplicate', content_differs: true, amount: '11.00' });
+    expect(about(8).reversed).toEqual([{ currency: 'EUR', bet: '10.50', win: '3.00', settled: '10.50' }]);
+    expect(about(9).reversed).toEqual([]);
+    expect(about(10)).not.toHaveProperty('reversed');
+    expect(about(13)).toMatchObject({ kind: 'login', amount: null, currency: null, round_id: null });
+    expect(about(14)).toMatchObject({ event_id: null, kind: null, decided_at: expect.any(String) });
+
+    await world.drain({ VERDICT_TOPIC: verdicts, KAFKA_GROUP_ID: `${world.groupId}-again` });
+    const replay = new RunningCommand(
+      ['replay', '--topic', main, '--since', '2020-01-01T00:00:00Z', '--confirm'],
+      { ...world.settings, VERDICT_TOPIC: verdicts },
+    );
+    expect(await replay.ending()).toEqual({ code: 0, signal: null });
+    expect((await valuesIn(verdicts)).sort()).toEqual([...first, ...first, ...first].sort());
   }));

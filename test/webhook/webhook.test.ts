@@ -449,12 +449,15 @@ test('verdicts are published where a verdict topic is set, with the anomalies of
       operator_id: 'acme',
       feed_id: 'acme',
       connection_id: HOOK,
+      decided_at: expect.any(String),
       source: null,
     };
+    const login = { kind: 'login', brand: 'main', amount: null, currency: null, round_id: null };
+    const money = { kind: 'bet', brand: 'main', amount: '10.50', currency: 'EUR', round_id: 'r' };
     expect(messages.map(({ value }) => JSON.parse(String(value)))).toEqual([
-      { ...about, event_id: 'a', verdict: 'accepted', reason: null, remedy: null },
-      { ...about, event_id: 'b', verdict: 'accepted', reason: null, remedy: null },
-      { ...about, event_id: long, verdict: 'accepted', reason: null, remedy: null },
+      { ...about, ...login, event_id: 'a', verdict: 'accepted', reason: null, remedy: null },
+      { ...about, ...login, event_id: 'b', verdict: 'accepted', reason: null, remedy: null },
+      { ...about, ...login, event_id: long, verdict: 'accepted', reason: null, remedy: null },
       expect.objectContaining({
         ...about,
         event_id: null,
@@ -462,8 +465,8 @@ test('verdicts are published where a verdict topic is set, with the anomalies of
         reason: 'no_idempotency_key',
       }),
       expect.objectContaining({ ...about, event_id: 'a', verdict: 'duplicate', first_verdict: 'accepted' }),
-      { ...about, ...accepted, event_id: 'bet' },
-      { ...about, ...win },
+      { ...about, ...money, ...accepted, event_id: 'bet' },
+      { ...about, ...money, ...win, kind: 'win' },
     ]);
   }));
 

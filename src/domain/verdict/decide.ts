@@ -98,6 +98,8 @@ export interface KnownEvent {
   /** The stored content hash, or the delivery itself where it belongs to the same batch. */
   readonly content: bigint | KeyedItem;
   readonly source: Coordinates | null;
+  /** Absent where the event belongs to the same batch. */
+  readonly verdictId?: number;
 }
 
 /** The stored state that concerns a batch, read and locked for it. */
@@ -108,6 +110,8 @@ export interface Known {
   readonly resends: ReadonlyMap<string, boolean>;
   /** Recorded unstored deliveries, by `unstoredKey`. */
   readonly unstored: ReadonlySet<string>;
+  /** When each of both was answered, by the same keys, in microseconds since 1970. */
+  readonly answeredAt?: ReadonlyMap<string, bigint>;
   /** The rounds, by round id. A round that is missing here is new; deciding adds it. */
   readonly rounds: FeedMap<Round>;
   /**

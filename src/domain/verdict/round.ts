@@ -188,6 +188,21 @@ export function firstCurrency({ sums }: Round): Currency | undefined {
   return sums.keys().next().value;
 }
 
+/** The sums that a refund reverses in one currency, in minor units: those that counted until then. */
+export interface Reversed {
+  readonly currency: Currency;
+  readonly bet: bigint;
+  readonly win: bigint;
+  readonly settled: bigint;
+}
+
+/** The sums of a refunded round that no longer count. */
+export function reversedIn({ sums }: Round): readonly Reversed[] {
+  return [...sums]
+    .filter(([, { bet, win, settled }]) => bet !== 0n || win !== 0n || settled !== 0n)
+    .map(([currency, { bet, win, settled }]) => ({ currency, bet, win, settled }));
+}
+
 function applyEvent(round: Round, event: RoundEvent): RoundVerdict {
   if (event.refusal !== null) {
     if (event.refusal.reason === 'below_min_bet') addTo(round, event, 'belowMinBet');

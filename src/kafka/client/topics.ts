@@ -126,6 +126,7 @@ export function refusalOf(topic: string, error: unknown): KafkaProblem | undefin
  * read the topics' settings.
  */
 export async function findCompacted(kafka: Kafka, topics: readonly string[]): Promise<string | undefined> {
+  if (topics.length === 0) return undefined;
   const admin = await connectedAdmin(kafka);
   try {
     const wanted = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));

@@ -24,7 +24,7 @@ import type { Write } from '../../postgres/pipeline';
 import type { Session } from '../../postgres/transaction';
 import { ID_KEY, idFinder, unreadable } from './keys';
 
-const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset from promo_store.event_keys where feed_no = $1`;
+const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset, verdict_id from promo_store.event_keys where feed_no = $1`;
 
 const FIND_EVENTS = {
   name: 'find_events',
@@ -44,7 +44,7 @@ export async function findEvents(
 ): Promise<void> {
   const rows = await session.query(FIND_EVENTS, [feedNo, arrays.formatted(ids, ID_KEY)]);
   const idOf = idFinder(ids);
-  for (const [key, code, content, partitionNo, offset] of rows) {
+  for (const [key, code, content, partitionNo, offset, verdictId] of rows) {
     const id = idOf(key ?? '');
     const outcome = outcomeOfCode(Number(code));
     if (id === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${code}`);
@@ -52,48 +52,55 @@ export async function findEvents(
       outcome,
       content: BigInt(content ?? 0),
       source: partitionNo == null ? null : { partitionNo: Number(partitionNo), offset: Number(offset) },
+      verdictId: Number(verdictId),
     });
   }
 }
 
+const RECEIVED = '(extract(epoch from received_at) * 1000000)::bigint';
+
 const FIND_RESENDS = {
   name: 'find_resends',
-  text: `select source_offset, feed_no, event_id, content_differs from promo_store.resends
+  text: `select source_offset, feed_no, event_id, content_differs, ${RECEIVED} from promo_store.resends
 where partition_no = $1 and source_offset between $2 and $3`,
 };
 
 const FIND_UNSTORED = {
   name: 'find_unstored',
-  text: `select source_offset, value_hash from promo_store.unstored
+  text: `select source_offset, value_hash, ${RECEIVED} from promo_store.unstored
 where partition_no = $1 and source_offset between $2 and $3`,
 };
 
 /**
- * Finds the duplicates and unstored records of a range of offsets that were answered before. They exist only
- * where the range was read before.
+ * Finds the duplicates and unstored records of a range of offsets that were answered before, and when. They
+ * exist only where the range was read before.
  */
 export async function findRedelivered(
   session: Session,
   first: Coordinates,
   last: Coordinates,
-): Promise<{ resends: Map<string, boolean>; unstored: Set<string> }> {
+): Promise<{ resends: Map<string, boolean>; unstored: Set<string>; answeredAt: Map<string, bigint> }> {
   const range = [first.partitionNo, first.offset, last.offset];
   const [resendRows, unstoredRows] = await Promise.all([
     session.query(FIND_RESENDS, range),
     session.query(FIND_UNSTORED, range),
   ]);
+  const answeredAt = new Map<string, bigint>();
   const resends = new Map<string, boolean>();
-  for (const [offset, feedNo, eventId, differs] of resendRows) {
+  for (const [offset, feedNo, eventId, differs, micros] of resendRows) {
     const source = { partitionNo: first.partitionNo, offset: Number(offset) };
-    resends.set(deliveryKey(Number(feedNo), eventId ?? '', source), differs === 't');
+    const key = deliveryKey(Number(feedNo), eventId ?? '', source);
+    resends.set(key, differs === 't');
+    answeredAt.set(key, BigInt(micros ?? 0));
   }
   const unstored = new Set<string>();
-  for (const [offset, valueHash] of unstoredRows) {
-    unstored.add(
-      unstoredKey({ partitionNo: first.partitionNo, offset: Number(offset) }, BigInt(valueHash ?? 0)),
-    );
+  for (const [offset, valueHash, micros] of unstoredRows) {
+    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
+    const key = unstoredKey(source, BigInt(valueHash ?? 0));
+    unstored.add(key);
+    answeredAt.set(key, BigInt(micros ?? 0));
   }
-  return { resends, unstored };
+  return { resends, unstored, answeredAt };
 }
 
 /**
@@ -101,6 +108,28 @@ export async function findRedelivered(
  * likewise.
  */
 export const MAX_BATCH_EVENTS = 8_192;
+
+/** The number of the batch that gave a verdict. */
+export function batchOf(verdictId: number): number {
+  return Math.floor(verdictId / MAX_BATCH_EVENTS);
+}
+
+const FIND_TIMES = {
+  name: 'find_times',
+  // The offset keeps the planner from turning the look-ups into a join, which reads all of history.
+  text: `select h.* from unnest($1::bigint[]) id cross join lateral
+(select verdict_id, (extract(epoch from decided_at) * 1000000)::bigint from promo_store.history where verdict_id = id offset 0) h`,
+};
+
+/** When verdicts were given, in microseconds since 1970. Those of dropped months are left out. */
+export async function findTimes(
+  session: Session,
+  verdictIds: readonly number[],
+): Promise<ReadonlyMap<number, bigint>> {
+  if (verdictIds.length === 0) return new Map();
+  const rows = await session.query(FIND_TIMES, [arrays.int8(verdictIds)]);
+  return new Map(rows.map(([verdictId, micros]) => [Number(verdictId), BigInt(micros ?? 0)]));
+}
 
 const NEXT_BATCH = {
   name: 'next_batch',

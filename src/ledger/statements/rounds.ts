@@ -5,6 +5,7 @@
 
 import { storedId } from '../../domain/event/id-key';
 import { type Currency, currencyOf, currencyOfNo } from '../../domain/event/money';
+import type { KeyedItem } from '../../domain/verdict/decide';
 import { compareIds, type FeedIds } from '../../domain/verdict/feed-map';
 import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
@@ -94,6 +95,37 @@ export async function readRounds(
       throw unreadable(READ_ROUNDS.name, 'the store returned a round that was not requested');
     found({ feedNo, roundId, round: readRound(row) });
   }
+}
+
+const FIND_REFUNDS = {
+  name: 'find_refunds',
+  text: `select ordinal from unnest($2::bytea[], $3::text[]) with ordinality as wanted (key, refund, ordinal)
+cross join lateral (select 1 from promo_store.rounds where feed_no = $1 and round_key = key and refunded_by = refund limit 1) found`,
+};
+
+/** The refunds among decided ones that refunded their rounds: the first of each round. */
+export async function findRefunds(
+  session: Session,
+  refunds: readonly KeyedItem[],
+): Promise<ReadonlySet<KeyedItem>> {
+  const found = new Set<KeyedItem>();
+  await Promise.all(
+    [...Map.groupBy(refunds, ({ feedNo }) => feedNo)].map(async ([feedNo, ofFeed]) => {
+      const values = [
+        feedNo,
+        arrays.formatted(
+          ofFeed.map(({ fields }) => fields.roundId ?? ''),
+          ID_KEY,
+        ),
+        arrays.text(ofFeed.map(({ eventId }) => eventId)),
+      ];
+      for (const [ordinal] of await session.query(FIND_REFUNDS, values)) {
+        const refund = ofFeed[Number(ordinal) - 1];
+        if (refund !== undefined) found.add(refund);
+      }
+    }),
+  );
+  return found;
 }
 
 function readRound(row: Row): Round {

@@ -1,13 +1,23 @@
 /** The fields of answers and verdict messages: remedy, details, and whether a new event_id is needed. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import type { Fault } from '../../../src/domain/event/event';
 import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, outcomeOf, REASONS, type Reason } from '../../../src/domain/verdict/reasons';
 import { outcomeFields } from '../../../src/publishing/outcome';
-import { VERDICT_SCHEMA } from '../../../src/publishing/verdict-topic';
+import { VERDICT_SCHEMA } from '../../../src/publishing/verdict-schema';
 
 const fault = (reason: Reason): Fault => ({ reason, field: '/amount', detail: 'the amount is wrong' });
 const matchesSchema = new Ajv2020({ strict: false }).compile({ ...VERDICT_SCHEMA, required: [] });
+
+const EXAMPLES = join(__dirname, '../../../schemas/examples/verdicts');
+
+test.each(readdirSync(EXAMPLES))('the example %s is valid by the schema', (file) => {
+  const isMessage = new Ajv2020({ strict: true, allErrors: true }).compile(VERDICT_SCHEMA);
+  const message: unknown = JSON.parse(readFileSync(join(EXAMPLES, file), 'utf8'));
+  expect([isMessage(message), isMessage.errors]).toEqual([true, null]);
+});
 
 function told(decision: Decision, faults: readonly Fault[] = []): unknown {
   const fields = outcomeFields({ decision, faults });

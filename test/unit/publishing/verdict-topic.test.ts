@@ -1,9 +1,17 @@
 /** Messages about accepted events share one buffer: each has its own id, whatever the ids look like. */
 import fc from 'fast-check';
+import { type Fields, KINDS, NO_FIELDS } from '../../../src/domain/event/event';
+import { CURRENCIES, currencyOf, MAX_MINOR, toMajor } from '../../../src/domain/event/money';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
+import type { Reversed } from '../../../src/domain/verdict/round';
 import { RecordsRefused } from '../../../src/kafka/producer';
-import { type PublishedAnswer, withoutRecord } from '../../../src/publishing/published-answer';
-import { makePublishVerdicts, VERDICT_SPEC } from '../../../src/publishing/verdict-topic';
+import {
+  type PublishedAnswer,
+  type RecordKey,
+  withoutRecord,
+} from '../../../src/publishing/published-answer';
+import { VERDICT_SPEC } from '../../../src/publishing/verdict-schema';
+import { makePublishVerdicts } from '../../../src/publishing/verdict-topic';
 import { aConnection } from '../../support/builders';
 import { streamRecord } from '../../support/chunk';
 import { idKey } from '../../support/id-key';
@@ -20,11 +28,71 @@ const id = fc
   .chain(([length, unit]) => fc.string({ unit, minLength: length, maxLength: length }));
 const offset = fc.oneof(fc.nat(12), fc.maxSafeNat());
 
+const minor = fc.oneof(fc.nat(1_000).map(BigInt), fc.bigInt({ min: 0n, max: MAX_MINOR }));
+/** Few moments, so that many events share one. The texts of some fields are long or need escapes. */
+const fields: fc.Arbitrary<Fields> = fc.record({
+  kind: fc.constantFrom(null, ...KINDS),
+  brand: fc.constantFrom(null, 'main', 'brand "2"', 'ü'),
+  playerRef: fc.constant('p-1'),
+  roundId: fc.oneof(
+    fc.constant(null),
+    id,
+    fc.constantFrom('r'.repeat(1_000), 'r'.repeat(1_001), 'ü'.repeat(501)),
+  ),
+  gameId: fc.constant(null),
+  amountMinor: fc.option(minor),
+  currency: fc.option(fc.constantFrom(...CURRENCIES)),
+  occurredAtMicros: fc.constant(0n),
+});
+const recordKey: fc.Arbitrary<RecordKey | null> = fc.oneof(
+  fc.constant(null),
+  id,
+  fc.constantFrom({ base64: '/w==' }, { bytes: 1_001 }),
+);
+
+const expectedTimes = new Map([
+  [0n, '1970-01-01T00:00:00.000000Z'],
+  [1_795_740_000_123_456n, '2026-11-27T00:40:00.123456Z'],
+]);
+const expectedReversals = [
+  { currency: 'EUR', bet: '10.50', win: '0.00', settled: '10000000000000000000000.07' },
+  { currency: 'JPY', bet: '1050', win: '0', settled: '1000000000000000000000007' },
+];
+
+function reversal(code: string): Reversed {
+  const currency = currencyOf(code);
+  if (currency === undefined) throw new Error(`no currency ${code}`);
+  return { currency, bet: 1_050n, win: 0n, settled: 10n ** 24n + 7n };
+}
+
+function expectedFields({ kind, brand, amountMinor, currency, roundId }: Fields) {
+  const isLong = roundId !== null && Buffer.byteLength(roundId) > 1_000;
+  return {
+    ...{ kind, brand, currency: currency?.code ?? null },
+    amount: amountMinor === null || currency === null ? null : toMajor(amountMinor, currency.scale),
+    round_id: isLong ? null : roundId,
+    ...(isLong && { round_key: idKey(roundId).toString('hex') }),
+  };
+}
+
+function expectedKey(key: RecordKey | null) {
+  if (key === null || typeof key === 'string') return { key };
+  return 'base64' in key ? { key: null, key_base64: key.base64 } : { key: null, key_bytes: key.bytes };
+}
+
 const answer: fc.Arbitrary<PublishedAnswer> = fc
-  .record({ eventId: id, offset, connection: fc.constantFrom(...CONNECTIONS), isAccepted: fc.boolean() })
-  .map(({ eventId, offset, connection, isAccepted }) => ({
+  .record({
+    eventId: id,
     offset,
-    ...{ connection, eventId, faults: [] },
+    connection: fc.constantFrom(...CONNECTIONS),
+    isAccepted: fc.boolean(),
+    ...{ fields, recordKey },
+    decidedAt: fc.constantFrom(null, 0n, 1_795_740_000_123_456n),
+    reversed: fc.constantFrom(undefined, undefined, [], [reversal('EUR'), reversal('JPY')]),
+  })
+  .map(({ isAccepted, ...rest }) => ({
+    faults: [],
+    ...rest,
     decision: {
       type: 'decided',
       outcome: isAccepted ? ACCEPTED : outcomeOf('bad_amount'),
@@ -56,7 +124,7 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
         value: JSON.parse(String(value)),
       }));
       expect(read).toEqual(
-        answers.map(({ offset, connection, eventId, decision }) => ({
+        answers.map(({ offset, connection, eventId, decision, decidedAt, reversed, ...rest }) => ({
           key: [connection?.feedId, eventId],
           value: {
             spec: VERDICT_SPEC,
@@ -70,7 +138,10 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
               decision.type === 'decided' && decision.outcome.reason !== null ? expect.any(String) : null,
             ...(decision.type === 'decided' &&
               decision.outcome.reason !== null && { needs_new_event_id: true }),
-            source: { ...SOURCE, offset: String(offset) },
+            decided_at: decidedAt == null ? null : expectedTimes.get(decidedAt),
+            ...expectedFields(rest.fields ?? NO_FIELDS),
+            ...(reversed !== undefined && { reversed: reversed.length === 0 ? [] : expectedReversals }),
+            source: { ...SOURCE, offset: String(offset), ...expectedKey(rest.recordKey ?? null) },
           },
         })),
       );

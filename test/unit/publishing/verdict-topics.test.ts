@@ -20,9 +20,10 @@ test('each operator has the topic of its id, and without a place for it all have
     ['promo.verdict.v1.acme', 'promo.verdict.v1.b-1'],
   ]);
   const one = topics('promo.verdict.v1');
-  expect([one.isPerOperator, one.topicOf('ä'), one.topicsOf(['a', 'b'])]).toEqual([
+  expect([one.isPerOperator, one.topicOf('ä'), one.topicsOf(['a', 'b']), one.topicsOf([])]).toEqual([
     false,
     'promo.verdict.v1',
+    ['promo.verdict.v1'],
     ['promo.verdict.v1'],
   ]);
 });

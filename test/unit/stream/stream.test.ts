@@ -411,7 +411,10 @@ describe('publishing verdicts', () => {
     deliverBytes(1, 0, 5 * 1024 * 1024);
     expect([...source.paused]).toEqual([]);
     expect(new Set(published.flat())).toEqual(
-      new Set(['offset', 'connection', 'eventId', 'faults', 'decision']),
+      new Set([
+        ...['offset', 'connection', 'eventId', 'faults', 'decision'],
+        ...['fields', 'decidedAt', 'reversed', 'recordKey'],
+      ]),
     );
     deliver(0, [1]);
     deliver(1, [1]);

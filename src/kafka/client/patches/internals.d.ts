@@ -64,13 +64,23 @@ declare module 'kafkajs/src/protocol/requests/createTopics/v3/response' {
 }
 
 declare module 'kafkajs/src/broker' {
+  import type produce from 'kafkajs/src/protocol/requests/produce';
+
   class Broker {
     findGroupCoordinator(group: { readonly groupId: string }): Promise<unknown>;
+    produce(options: produce.Options): Promise<{
+      readonly topics: readonly {
+        readonly topicName: string;
+        readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[];
+      }[];
+    }>;
   }
   export = Broker;
 }
 
 declare module 'kafkajs/src/cluster' {
+  import type Broker from 'kafkajs/src/broker';
+
   class Cluster {
     /** Asks each broker in turn. @throws KafkaJSGroupCoordinatorNotFound, without the reason */
     findGroupCoordinatorMetadata(group: { readonly groupId: string }): Promise<unknown>;
@@ -88,6 +98,7 @@ declare module 'kafkajs/src/cluster' {
         }[];
       } | null;
     };
+    findBroker(about: { readonly nodeId: number }): Promise<Broker>;
     /** Adds topics to those whose metadata is requested. */
     addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
     refreshMetadata(): Promise<void>;

@@ -6,6 +6,7 @@
  */
 import type { Kafka, Producer, ProducerConfig } from 'kafkajs';
 import Cluster from 'kafkajs/src/cluster';
+import type { EncodedBatch } from './produce';
 
 /** The partitions of a topic, each with the broker that leads it. */
 export type TopicPartitions = ReturnType<Cluster['findTopicPartitionMetadata']>;
@@ -17,7 +18,20 @@ export interface ManyTopics {
    * refused. @param isFresh asks the brokers first
    */
   partitionsOf(topic: string, isFresh?: boolean): Promise<TopicPartitions>;
+  /**
+   * Sends batches by one request to each broker, once.
+   *
+   * @param onStored called for each partition that has stored its batch
+   * @throws where a broker did not answer
+   */
+  sendOnce(topics: readonly BatchesOfTopic[], timeoutMs: number, onStored: OnStored): Promise<void>;
 }
+
+export interface BatchesOfTopic {
+  readonly topic: string;
+  readonly batches: readonly EncodedBatch[];
+}
+export type OnStored = (topic: string, partition: number) => void;
 
 /** The function of a client that makes the cluster of each producer. */
 const CREATE_CLUSTER = 'private:Kafka:createCluster';
@@ -43,7 +57,42 @@ export function producerOfManyTopics(kafka: Kafka, config: ProducerConfig): Many
       await (isFresh ? cluster.refreshMetadata() : cluster.refreshMetadataIfNecessary());
       return cluster.findTopicPartitionMetadata(topic);
     },
+    async sendOnce(topics, timeoutMs, onStored) {
+      const requests = [...byLeader(cluster, topics)].map(async ([nodeId, topicData]) => {
+        const broker = await cluster.findBroker({ nodeId });
+        const answer = await broker.produce({ acks: ALL_IN_SYNC, timeout: timeoutMs, topicData });
+        for (const { topicName, partitions } of answer.topics)
+          for (const { partition, errorCode } of partitions)
+            if (errorCode === 0) onStored(topicName, partition);
+      });
+      await Promise.all(requests);
+    },
   };
+}
+
+const ALL_IN_SYNC = -1;
+
+type TopicData = { topic: string; partitions: { partition: number; messages: EncodedBatch[] }[] };
+
+/** The batches of each broker. kafkajs does the same in time that is quadratic in the number of topics. */
+function byLeader(cluster: Cluster, topics: readonly BatchesOfTopic[]): Map<number, TopicData[]> {
+  const data = new Map<number, TopicData[]>();
+  for (const { topic, batches } of topics) {
+    const known = cluster.findTopicPartitionMetadata(topic);
+    for (const batch of batches) {
+      const { partition } = batch;
+      const leader = known.find(({ partitionId }) => partitionId === partition)?.leader ?? -1;
+      // Without a leader, the batch is left out, and so is not stored.
+      if (leader < 0) continue;
+      const ofLeader = data.get(leader) ?? [];
+      data.set(leader, ofLeader);
+      const last = ofLeader.at(-1);
+      const ofTopic = last?.topic === topic ? last : { topic, partitions: [] };
+      if (ofTopic !== last) ofLeader.push(ofTopic);
+      ofTopic.partitions.push({ partition, messages: [batch] });
+    }
+  }
+  return data;
 }
 
 function ofAllTopics(cluster: Cluster): void {

@@ -1,0 +1,74 @@
+/** schemas/examples/verdicts: a message of the verdict stream for each verdict, and for a refund. */
+import type { Fault, Fields, Kind } from '../../src/domain/event/event';
+import { currencyOf } from '../../src/domain/event/money';
+import type { Connection } from '../../src/domain/reference';
+import type { Decision } from '../../src/domain/verdict/decide';
+import { ACCEPTED, outcomeOf, type Reason } from '../../src/domain/verdict/reasons';
+import type { PublishedAnswer } from '../../src/publishing/published-answer';
+import { VerdictWriter } from '../../src/publishing/verdict-writer';
+
+const CONNECTION: Connection = {
+  ...{ no: 1, id: 'acme-stream', transport: 'kafka', topic: 'promo.event.v1' },
+  operator: { id: 'acme', active: true, brands: new Map(), catalogue: new Map() },
+  ...{ feedNo: 1, feedId: 'acme', onlyBrand: undefined },
+};
+const EUR = currencyOf('EUR')!;
+/** 2026-11-27T09:00:00.000250Z */
+const DECIDED_AT = 1_795_770_000_000_250n;
+
+const fieldsOf = (kind: Kind, amountMinor: bigint | null): Fields => ({
+  ...{ kind, brand: 'main', playerRef: 'p-1001', roundId: 'r-1010', gameId: 'g1' },
+  ...{ amountMinor, currency: EUR, occurredAtMicros: null },
+});
+const decided = (reason: Reason | null): Decision => ({
+  type: 'decided',
+  outcome: reason === null ? ACCEPTED : outcomeOf(reason),
+  ...{ counted: reason === null, redelivered: false },
+});
+const fault = (reason: Reason, field: string, detail: string): readonly Fault[] => [
+  { reason, field, detail },
+];
+
+interface Example extends Pick<PublishedAnswer, 'eventId' | 'decision' | 'reversed'> {
+  readonly fields: Fields;
+  readonly faults?: readonly Fault[];
+}
+
+const EXAMPLES: Readonly<Record<string, Example>> = {
+  accepted: { eventId: 'e-1', fields: fieldsOf('bet', 1_050n), decision: decided(null) },
+  rejected: {
+    ...{ eventId: 'e-2', fields: fieldsOf('bet', null), decision: decided('bad_amount') },
+    faults: fault('bad_amount', '/amount', 'amount "1,50" is not a plain decimal such as "10.50"'),
+  },
+  skipped: {
+    ...{ eventId: 'e-3', fields: fieldsOf('bet', 5n), decision: decided('below_min_bet') },
+    faults: fault('below_min_bet', '/amount', "the bet of 0.05 EUR is below the brand's minimum of 0.10 EUR"),
+  },
+  duplicate: {
+    ...{ eventId: 'e-1', fields: fieldsOf('bet', 1_100n) },
+    decision: {
+      ...{ type: 'duplicate', first: ACCEPTED, firstTransport: 'kafka' },
+      ...{ contentDiffers: true, redelivered: false },
+    },
+  },
+  refund: {
+    ...{ eventId: 'e-4', fields: fieldsOf('refund', 1_050n), decision: decided(null) },
+    reversed: [{ currency: EUR, bet: 1_050n, win: 2_500n, settled: 1_050n }],
+  },
+};
+
+/** The content of each file, by its name. */
+export function verdictExamples(): readonly (readonly [name: string, content: string])[] {
+  const writer = new VerdictWriter({ topic: 'promo.event.v1', partition: 3 });
+  return Object.entries(EXAMPLES).map(([name, example], index) => {
+    const message = writer.encode({
+      ...{ faults: [], connection: CONNECTION, decidedAt: DECIDED_AT, recordKey: 'p-1001' },
+      ...example,
+      offset: 17 + index,
+    });
+    if (message === null) throw new Error(`${name} has no message`);
+    const { bytes, keyTo } = message;
+    const value = bytes.toString('utf8', bytes.indexOf('{', keyTo), bytes.lastIndexOf('}') + 1);
+    return [`${name}.json`, `${JSON.stringify(JSON.parse(value), null, 2)}\n`];
+  });
+}

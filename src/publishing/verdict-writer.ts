@@ -1,0 +1,209 @@
+/**
+ * Writes the messages of the verdict stream. A message about an accepted event is written piece by piece into
+ * one buffer, over the one before it. That costs far less than to build an object and its JSON.
+ */
+import { type Fields, kindCode, NO_FIELDS } from '../domain/event/event';
+import { idKey } from '../domain/event/id-key';
+import { toMajor } from '../domain/event/money';
+import type { Connection } from '../domain/reference';
+import type { Reversed } from '../domain/verdict/round';
+import { isPartition, type Origin } from '../intake/delivery';
+import {
+  type EncodedMessage,
+  MessageEncoder,
+  type OutgoingMessage,
+} from '../kafka/protocol/record-batch-writer';
+import { ACCEPTED_FIELDS, fields, outcomeFields } from './outcome';
+import { MAX_TEXT_BYTES, type PublishedAnswer, type RecordKey } from './published-answer';
+import { QuickMessage } from './quick-message';
+import { VERDICT_SPEC } from './verdict-schema';
+
+/** The parts that are the same in all messages about events of a connection. */
+interface About {
+  /** The connection's fields. */
+  readonly fields: string;
+  readonly feed: string;
+  /** The beginning of a message's key, up to the id. */
+  readonly keyBegin: Buffer;
+  /** By brand, kind and currency: the text of an accepted event from behind its id to its amount. */
+  readonly middles: Map<string | null, Map<number, Buffer>>;
+}
+
+export class VerdictWriter {
+  private readonly encoder = new MessageEncoder();
+  private readonly quick = new QuickMessage();
+  /** The text from the source to the offset. */
+  private readonly sourceBegin: string;
+  private readonly sourceBytes: Buffer;
+  private readonly connections = new Map<Connection, About>();
+  private decidedAt: bigint | null = null;
+  private decidedText = 'null';
+
+  constructor(private readonly origin: Origin) {
+    this.sourceBegin = isPartition(origin)
+      ? `,"source":{${fields({ topic: origin.topic, partition: origin.partition })},"offset":"`
+      : ',"source":null}';
+    this.sourceBytes = Buffer.from(this.sourceBegin);
+  }
+
+  /**
+   * The message for an answer; null for a dead letter, which belongs to no operator. The key is the feed and
+   * the event, so that all messages about one event stay in order.
+   */
+  encode(answer: PublishedAnswer): EncodedMessage | null {
+    const { connection, eventId } = answer;
+    const outcome = outcomeFields(answer);
+    // Who computes promotions reads this topic, and no test may count there (C11).
+    if (connection === null || connection.isTest === true || outcome === null) return null;
+    if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
+    const about = this.about(connection, answer.decidedAt ?? null);
+    if (outcome === ACCEPTED_FIELDS && answer.reversed === undefined && this.writeAccepted(about, answer))
+      return this.quick;
+    const id = JSON.stringify(eventId);
+    return this.encoder.encode({
+      key: eventId === null ? null : `[${about.feed},${id}]`,
+      value: `${BEGIN}${id},${about.fields},${outcome},${this.eventFields(answer)}${this.source(answer, false)}`,
+      headers: NO_HEADERS,
+    });
+  }
+
+  /** The message with a key of fixed length in place of each id: small, however long the ids are. */
+  encodeKeyed(answer: PublishedAnswer): EncodedMessage | null {
+    const { connection, eventId } = answer;
+    const outcome = outcomeFields(answer);
+    const key = answer.eventKey ?? (eventId === null ? undefined : idKey(eventId).toString('hex'));
+    if (connection === null || outcome === null || key === undefined) return this.encode(answer);
+    const about = this.about(connection, answer.decidedAt ?? null);
+    const eventKey = JSON.stringify(key);
+    return this.encoder.encode({
+      key: `[${about.feed},${eventKey}]`,
+      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.eventFields(answer)}${this.source(answer, true)}`,
+      headers: NO_HEADERS,
+    });
+  }
+
+  /** @returns false where JSON would escape a text, or the message is long */
+  private writeAccepted(
+    about: About,
+    { eventId, fields, offset, recordKey = null }: PublishedAnswer,
+  ): boolean {
+    if (eventId === null || fields == null || (recordKey !== null && typeof recordKey !== 'string'))
+      return false;
+    const { amountMinor, currency, roundId } = fields;
+    const middle = this.middle(about, fields);
+    const bytes = about.keyBegin.length + middle.length + this.sourceBytes.length;
+    const chars = 2 * eventId.length + (roundId?.length ?? 0) + (recordKey?.length ?? 0);
+    if ((roundId?.length ?? 0) > MAX_TEXT_BYTES || !this.quick.hasRoom(bytes + chars)) return false;
+    const { quick } = this;
+    quick.beginKey(about.keyBegin.length + eventId.length + KEY_END.length);
+    quick.bytesOf(about.keyBegin);
+    quick.plain(eventId);
+    quick.bytesOf(KEY_END);
+    quick.beginValue();
+    quick.bytesOf(BEGIN_BYTES);
+    quick.plain(eventId);
+    quick.bytesOf(middle);
+    if (amountMinor === null || currency === null) quick.bytesOf(NULL);
+    else quick.amount(amountMinor, currency.scale);
+    quick.bytesOf(ROUND);
+    quick.textOrNull(roundId);
+    quick.bytesOf(this.sourceBytes);
+    if (isPartition(this.origin)) {
+      quick.digits(offset);
+      quick.bytesOf(RECORD_KEY);
+      quick.textOrNull(recordKey);
+      quick.bytesOf(END);
+    }
+    return quick.end();
+  }
+
+  /** From behind the id of an accepted event to its amount. */
+  private middle(about: About, { kind, brand, currency }: Fields): Buffer {
+    let ofBrand = about.middles.get(brand);
+    if (ofBrand === undefined) {
+      ofBrand = new Map();
+      about.middles.set(brand, ofBrand);
+    }
+    const index = (kind === null ? 0 : kindCode(kind)) * MAX_CURRENCIES + (currency?.no ?? 0);
+    let middle = ofBrand.get(index);
+    if (middle === undefined) {
+      const before = `",${about.fields},${ACCEPTED_FIELDS},"decided_at":${this.decidedText}`;
+      middle = Buffer.from(`${before},${fields(head(kind, brand, currency?.code))},"amount":`);
+      ofBrand.set(index, middle);
+    }
+    return middle;
+  }
+
+  /** The fields of the event, and the time of its answer. */
+  private eventFields({ fields: read, reversed }: PublishedAnswer): string {
+    const { kind, brand, amountMinor, currency, roundId } = read ?? NO_FIELDS;
+    const isLong = roundId !== null && Buffer.byteLength(roundId) > MAX_TEXT_BYTES;
+    const rest = {
+      ...head(kind, brand, currency?.code),
+      amount: amountMinor === null || currency === null ? null : toMajor(amountMinor, currency.scale),
+      round_id: isLong ? null : roundId,
+      ...(isLong && { round_key: idKey(roundId).toString('hex') }),
+      ...(reversed !== undefined && { reversed: reversed.map(sumsOf) }),
+    };
+    return `"decided_at":${this.decidedText},${fields(rest)}`;
+  }
+
+  /** @param isShort leaves the record's key out */
+  private source({ offset, recordKey = null }: PublishedAnswer, isShort: boolean): string {
+    if (!isPartition(this.origin)) return this.sourceBegin;
+    const key =
+      isShort && typeof recordKey === 'string' ? { bytes: Buffer.byteLength(recordKey) } : recordKey;
+    return `${this.sourceBegin}${offset}",${fields(keyFields(key))}}}`;
+  }
+
+  private about(connection: Connection, decidedAt: bigint | null): About {
+    if (decidedAt !== this.decidedAt) {
+      this.decidedAt = decidedAt;
+      this.decidedText = decidedAt === null ? 'null' : `"${instantOf(decidedAt)}"`;
+      for (const { middles } of this.connections.values()) middles.clear();
+    }
+    const known = this.connections.get(connection);
+    if (known !== undefined) return known;
+    const { operator, feedId, id } = connection;
+    const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
+    const feed = JSON.stringify(feedId);
+    const about = { fields: ofConnection, feed, keyBegin: Buffer.from(`[${feed},"`), middles: new Map() };
+    this.connections.set(connection, about);
+    return about;
+  }
+}
+
+function head(kind: string | null, brand: string | null, currency: string | undefined) {
+  return { kind, brand, currency: currency ?? null };
+}
+
+function keyFields(key: RecordKey | null): Record<string, unknown> {
+  if (key === null || typeof key === 'string') return { key };
+  return 'base64' in key ? { key: null, key_base64: key.base64 } : { key: null, key_bytes: key.bytes };
+}
+
+function sumsOf({ currency: { code, scale }, bet, win, settled }: Reversed) {
+  return {
+    currency: code,
+    bet: toMajor(bet, scale),
+    win: toMajor(win, scale),
+    settled: toMajor(settled, scale),
+  };
+}
+
+/** Microseconds since 1970 as RFC 3339 in UTC. */
+function instantOf(micros: bigint): string {
+  const toMillisecond = new Date(Number(micros / 1000n)).toISOString().slice(0, -1);
+  return `${toMillisecond}${String(micros % 1000n).padStart(3, '0')}Z`;
+}
+
+/** More than the number of any currency. */
+const MAX_CURRENCIES = 100_000;
+const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
+const BEGIN_BYTES = Buffer.from(`${BEGIN}"`);
+const KEY_END = Buffer.from('"]');
+const ROUND = Buffer.from(',"round_id":');
+const RECORD_KEY = Buffer.from('","key":');
+const END = Buffer.from('}}');
+const NULL = Buffer.from('null');
+const NO_HEADERS: OutgoingMessage['headers'] = [];
