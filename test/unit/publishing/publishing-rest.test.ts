@@ -1,4 +1,4 @@
-/** Retries of verdicts on several topics: what is published already is not published again. */
+/** Retries of verdicts on several topics: an answer that is published once is not published again. */
 import { outcomeOf } from '../../../src/domain/verdict/reasons';
 import { NEVER, systemClock } from '../../../src/lib/clock';
 import {
