@@ -77,6 +77,8 @@ export class Pipeline {
   /** Lanes with records to gather, in the order of their turns. */
   private readonly ready = new Set<Lane>();
   private readonly inFlight = new Set<Batch>();
+  /** Lanes that have had a batch. */
+  private readonly begun = new WeakSet<Lane>();
   private isStopped = false;
   private isPumpScheduled = false;
   /** The latest batch was of a lane alone. The others are next, or many such lanes would delay them. */
@@ -129,11 +131,23 @@ export class Pipeline {
     const mayBeAlone = alone < Math.max(1, partitionsAtOnce - 1);
     const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
     const [first] = isTurnOfOthers ? together : this.ready;
-    if (first?.isAlone) return this.mayBegin(bytesOf([first]), LARGE_BATCH_BYTES) ? [first] : [];
+    if (first?.isAlone) {
+      const lane = this.smallestNewLane() ?? first;
+      return this.mayBegin(bytesOf([lane]), LARGE_BATCH_BYTES) ? [lane] : [];
+    }
     if (areRoundsShared?.()) return this.allLanes(together, batches.length - alone);
     if (together.length > 0) return this.mayBegin(bytesOf(together), LARGE_BATCH_BYTES) ? together : [];
     const ahead = batches.length > 0 ? this.lanesAhead() : [];
     return bytesAheadOf(ahead) >= this.least(AHEAD_BYTES) ? ahead : [];
+  }
+
+  /**
+   * Of the ready lanes without a batch so far, the one with the fewest bytes. Lanes with large chunks would
+   * delay it at the start. A lane is new once, so the others wait for each lane once.
+   */
+  private smallestNewLane(): Lane | undefined {
+    const fresh = [...this.ready].filter((lane) => lane.isAlone && !this.begun.has(lane));
+    return fresh.sort((a, b) => a.queue.bytes - b.queue.bytes)[0];
   }
 
   /** The lanes of a batch where rounds are shared. @param inFlight batches of several lanes in flight */
@@ -182,6 +196,7 @@ export class Pipeline {
     const ended = new AbortController();
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;
+    for (const lane of lanes) this.begun.add(lane);
     void this.deps.clock.sleep(LONGEST_TURN_MS, ended.signal).then(() => {
       batch.state = 'late';
       this.schedulePump();

@@ -26,7 +26,12 @@ const PACE_MS = 100;
  * 99 of 100 events of the good neighbour are decided within this time. Without the attack they take some 30
  * ms.
  */
-const PROMPT_MS = 2_000;
+const PROMPT_MS = 5_000;
+/**
+ * Nine of ten good events wait for at most this many batches of the others, however slow the machine is. At
+ * the start, each partition has one batch of its own.
+ */
+const MOST_BATCHES = 4;
 
 /** Memory that the chart gives a worker. */
 const CHART_MIB = chartMemoryMib();
@@ -152,7 +157,7 @@ function beside(
         }),
         anOperator({ id: 'good', connections: [connectionOf(good)] }),
       ],
-      settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
+      settings: { LOG_LEVEL: 'debug', NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
     },
     async (world) => {
       const [broker = ''] = world.brokers;
@@ -203,18 +208,33 @@ function beside(
         const took = decided
           .map(([index, at]) => Number(at) - (sentAt[Number(index)] ?? Number.NaN))
           .sort((a, b) => a - b);
+        const others = batchesOfOthers(worker.output(), world.topics.good);
+        const behind = decided.map(([index, at]) => {
+          const since = sentAt[Number(index)] ?? Number.NaN;
+          return others.filter((time) => since <= time && time <= Number(at)).length;
+        });
+        const most = behind.sort((a, b) => a - b)[Math.floor(behind.length * 0.9)] ?? Number.NaN;
         const p99 = took[Math.ceil(took.length * 0.99) - 1] ?? Number.POSITIVE_INFINITY;
         process.stdout.write(
-          `${expect.getState().currentTestName}: ${Math.round(peak)} MiB at most; ${took.length} good events, p99 ${Math.round(p99)} ms\n`,
+          `${expect.getState().currentTestName}: ${Math.round(peak)} MiB at most; ${took.length} good events, p99 ${Math.round(p99)} ms, 9 of 10 behind ${most} batches at most\n`,
         );
         expect(took).toHaveLength(sentAt.length);
         expect(peak).toBeLessThan(CHART_MIB);
+        expect(most).toBeLessThanOrEqual(MOST_BATCHES);
         expect(p99).toBeLessThan(PROMPT_MS);
         await after(world, worker);
         expect(await worker.stop()).toEqual({ code: 0, signal: null });
       });
     },
   );
+}
+
+/** Times when the worker decided batches of other topics than this one. */
+function batchesOfOthers(log: string, topic: string): number[] {
+  return log.split('\n').flatMap((line) => {
+    if (!line.includes('"batch decided"') || line.includes(`"${topic}"`)) return [];
+    return [Date.parse(/"time":"([^"]+)"/.exec(line)?.[1] ?? '')];
+  });
 }
 
 const acceptedOf = async (world: World<Topics>, name: Topics) =>

@@ -1027,6 +1027,19 @@ describe('a batch of several partitions', () => {
     },
   );
 
+  it('is at first of the partition with the fewest bytes, and alone until its position is known [U3]', async () => {
+    const batches: number[][] = [];
+    const onBatch = (partitions: readonly number[]) => void batches.push([...partitions]);
+    const { clock, assign, begin, deliverBytes } = setUp({ onBatch });
+    await assign(0, 1, 2);
+    for (const each of [0, 1, 2]) begin(each, null, 5);
+    deliverBytes(0, 5, MEBIBYTE);
+    deliverBytes(1, 5, 1_000);
+    deliverBytes(2, 5, 10_000);
+    await clock.pass(0);
+    expect(batches).toEqual([[1], [2], [0]]);
+  });
+
   it('takes all of one partition before the next, where they share no rounds', async () => {
     const [first, second] = await threeFull(false, [1000, 1000, 1000]);
     expect([first, second]).toEqual([[[0, 100]], [[1, 20]]]);
