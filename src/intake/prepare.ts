@@ -91,7 +91,7 @@ export function prepare(
       kind: isKeyed ? judged.fields.kind : null,
       faults: judged.faults,
       decision: null,
-      fields: isPublished && isKeyed ? judged.fields : null,
+      fields: !isPublished || !isKeyed ? null : panic ? fieldsOfPanic(envelope, connection) : judged.fields,
       decidedAt: null,
       reversed: undefined,
     });
@@ -193,11 +193,25 @@ function contentHashesOf(
   payload: Payload,
   connection: Connection,
 ): { contentHash: number; restHash: number } {
+  const judged = judgeIfPossible(payload, connection);
+  if (judged?.type !== 'keyed') return { contentHash: 0, restHash: 0 };
+  return { contentHash: contentHashOf(judged), restHash: judged.restHash };
+}
+
+/** It may be a duplicate of an event that was decided before. Each reading publishes the same fields then. */
+function fieldsOfPanic({ payload }: Envelope, connection: Connection | null): Fields | null {
+  const isUnreadable =
+    payload.type === 'undecodable' || payload.type === 'unavailable' || payload.type === 'schema_unknown';
+  if (connection === null || isUnreadable) return null;
+  const judged = judgeIfPossible(payload, connection);
+  return judged?.type === 'keyed' ? judged.fields : null;
+}
+
+/** Null where judging itself is the failure. */
+function judgeIfPossible(payload: Payload, connection: Connection): Judged | null {
   try {
-    const judged = judge(payload, connection);
-    if (judged.type === 'keyed') return { contentHash: contentHashOf(judged), restHash: judged.restHash };
+    return judge(payload, connection);
   } catch {
-    // Judging itself is the failure.
+    return null;
   }
-  return { contentHash: 0, restHash: 0 };
 }

@@ -76,6 +76,7 @@ describe('the example', () => {
       { id: 'acme-stream', transport: 'kafka', topic: 'promo.event.v1' },
       { id: 'acme-solo', transport: 'kafka', topic: 'promo.event.v1.solo', brand: 'main' },
       { id: 'acme-hook', transport: 'webhook' },
+      { id: 'acme-test', transport: 'webhook', test: true },
     ]);
     expect(acme?.brands).toEqual([
       {
@@ -775,7 +776,7 @@ describe('changes', () => {
     const [acme, borealis] = before.operators;
     const moved: ReferenceDocument = {
       operators: [
-        { ...acme!, connections: acme!.connections.slice(0, 2) },
+        { ...acme!, connections: acme!.connections.toSpliced(2, 1) },
         { ...borealis!, connections: [...borealis!.connections, acme!.connections[2]!] },
       ],
     };
