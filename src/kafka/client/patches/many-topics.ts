@@ -65,7 +65,10 @@ export function producerOfManyTopics(kafka: Kafka, config: ProducerConfig): Many
           for (const { partition, errorCode } of partitions)
             if (errorCode === 0) onStored(topicName, partition);
       });
-      await Promise.all(requests);
+      // All answers count: a broker that fails at once must not hide what another one stores a moment later.
+      const settled = await Promise.allSettled(requests);
+      const failed = settled.find((each) => each.status === 'rejected');
+      if (failed !== undefined) throw failed.reason;
     },
   };
 }
