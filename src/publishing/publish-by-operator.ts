@@ -71,13 +71,16 @@ function explained(topic: string, text: string): string {
   return text.includes(topic) ? text : `${topic}: ${text}`;
 }
 
-/** The answers by whether their operator can have a topic. A dead letter belongs to no operator. */
+/**
+ * The answers by whether their operator can have a topic. A dead letter belongs to no operator. A test is
+ * published nowhere (C11), so it waits for no topic.
+ */
 function sorted(answers: readonly PublishedAnswer[], topics: VerdictTopics) {
   const byConnection = new Map<Connection, string>();
   const nameless = new Map<string, { error: Error; its: PublishedAnswer[] }>();
   const named = answers.filter((answer) => {
     const { connection } = answer;
-    if (connection === null) return false;
+    if (connection === null || connection.isTest === true) return false;
     if (byConnection.has(connection)) return true;
     const operatorId = connection.operator.id;
     try {
