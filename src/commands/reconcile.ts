@@ -14,7 +14,7 @@ import type { Reference } from '../domain/reference';
 import { UnreadableReference } from '../ledger/failures';
 import { makeReferences } from '../ledger/reference-store';
 import { makePool, type PostgresPool } from '../postgres/pool';
-import { type Asked, contentOf, readAsked, unidentified } from '../reconciliation/asked';
+import { type Asked, contentOf, contentsDiffer, readAsked, unidentified } from '../reconciliation/asked';
 import { type CsvHead, readCsvHead, readCsvLine } from '../reconciliation/csv';
 import { makeReconciler, type Scope, scopeOf } from '../reconciliation/reconciler';
 import { repeated, type Standing } from '../reconciliation/standing';
@@ -171,9 +171,7 @@ function withRepeat({ line, asked }: Entry, standing: Standing, seen: SeenIds): 
   const content = contentOf(asked);
   const first = seen.add(asked.eventId, { line, contentHash: content });
   if (first === undefined) return standing;
-  // An id alone has no content to compare.
-  const differs = content !== 0 && first.contentHash !== 0 && content !== first.contentHash;
-  return repeated(standing, first.line, differs);
+  return repeated(standing, first.line, contentsDiffer(first.contentHash, content));
 }
 
 const TOO_LONG: Asked = unidentified(null, [

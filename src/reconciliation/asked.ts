@@ -70,6 +70,11 @@ export function contentOf({ event }: Asked): number {
   return event === null ? 0 : contentHashOf(event);
 }
 
+/** Whether two contents of `contentOf` differ. An id alone has no content to compare. */
+export function contentsDiffer(one: number, other: number): boolean {
+  return one !== 0 && other !== 0 && one !== other;
+}
+
 /** A byte order mark, which some programs write at the beginning of a file, is no part of an event. */
 function withoutMark(bytes: Buffer): Buffer {
   const { length } = BYTE_ORDER_MARK;

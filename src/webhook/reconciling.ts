@@ -6,7 +6,7 @@ import { maxValuesOf, readBody } from '../domain/event/request-body';
 import type { Clock } from '../lib/clock';
 import { isObject, parseJson } from '../lib/json';
 import { OUTCOME_PROPERTIES } from '../publishing/outcome';
-import { type Asked, anId, contentOf, readAsked } from '../reconciliation/asked';
+import { type Asked, anId, contentOf, contentsDiffer, readAsked } from '../reconciliation/asked';
 import type { Reconciler, Scope } from '../reconciliation/reconciler';
 import { ACTIONS, repeated, STATES, type Standing, standingFields } from '../reconciliation/standing';
 import { Totals } from '../reconciliation/totals';
@@ -242,7 +242,7 @@ function withRepeat(
   if (asked.eventId === null) return standing;
   const content = contentOf(asked);
   const first = firsts.get(asked.eventId);
-  if (first !== undefined) return repeated(standing, first.place, first.content !== content);
+  if (first !== undefined) return repeated(standing, first.place, contentsDiffer(first.content, content));
   firsts.set(asked.eventId, { place, content });
   return standing;
 }
