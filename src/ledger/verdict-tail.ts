@@ -7,7 +7,7 @@
  * on once all transactions have ended that an earlier poll found in flight.
  */
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
-import { MAX_BATCH_EVENTS } from './statements/events';
+import { batchOf, MAX_BATCH_EVENTS } from './statements/events';
 
 /** Conditions on the verdicts. An undefined one sets no condition. */
 export interface VerdictFilters {
@@ -94,39 +94,40 @@ export async function followVerdicts(store: Store, filters: VerdictFilters): Pro
   const statement = newVerdictsOf(filters.isTest ? 'test_verdicts' : 'verdicts');
   let from = start.lastBatch + 1;
   let earlier = start;
-  /** Batches from `from` on that were passed on. A batch commits as a whole, so its number is enough. */
-  let passedOn = new Set<number>();
+  /** The last batch number that any poll found. */
+  let newest = start.lastBatch;
+  /**
+   * By batch from `from` on: the last verdict that was passed on. A batch commits as a whole, and is read in
+   * the order of its verdicts. So those before it were passed on, also where a poll failed between two pages.
+   */
+  let passedOn = new Map<number, number>();
 
   return {
     async poll(found) {
       const now = await inTransaction(store, readInFlight);
-      const lost = now.lastBatch < earlier.lastBatch ? now.lastBatch + 1 : null;
+      const lost = now.lastBatch < newest ? now.lastBatch + 1 : null;
+      newest = now.lastBatch;
       if (lost !== null) {
         // The numbers are given again. The store was restored, or a standby took over.
-        [from, earlier, passedOn] = [lost, now, new Set()];
+        [from, earlier, passedOn] = [lost, now, new Map()];
       }
-      const inPoll = new Set<number>();
       const end = (now.lastBatch + 1) * MAX_BATCH_EVENTS;
       for (let after = from * MAX_BATCH_EVENTS - 1; ; ) {
         const rows = await inTransaction(store, (session) =>
           session.query(statement, [after, end, since, operator, connection, verdict, reason]),
         );
-        const fresh: FollowedVerdict[] = [];
-        for (const [id, ...row] of rows) {
-          const batch = Math.floor(Number(id) / MAX_BATCH_EVENTS);
-          if (passedOn.has(batch)) continue;
-          inPoll.add(batch);
-          fresh.push(verdictOf(row));
-        }
-        if (fresh.length > 0) await found(fresh);
+        const fresh = rows
+          .map(([id, ...row]) => ({ id: Number(id), row }))
+          .filter(({ id }) => id > (passedOn.get(batchOf(id)) ?? -1));
+        if (fresh.length > 0) await found(fresh.map(({ row }) => verdictOf(row)));
+        for (const { id } of fresh) passedOn.set(batchOf(id), id);
         if (rows.length < PAGE) break;
         after = Number(rows.at(-1)?.[0]);
       }
-      for (const batch of inPoll) passedOn.add(batch);
       // This poll began after the transactions of the earlier one had ended, so it found all of their rows.
       if (![...earlier.transactions].some((each) => now.transactions.has(each))) {
         from = Math.max(from, earlier.lastBatch + 1);
-        passedOn = new Set([...passedOn].filter((batch) => batch >= from));
+        passedOn = new Map([...passedOn].filter(([batch]) => batch >= from));
         earlier = now;
       }
       return lost;
