@@ -40,6 +40,8 @@ export class ConnectionPaused extends TopicPaused {
   }
 }
 
+const NOTHING: Tally = { events: 0, rejected: 0 };
+
 /** @param now milliseconds since 1970 */
 export function makeConnectionBreaker(
   limit: ConnectionThreshold,
@@ -48,7 +50,16 @@ export function makeConnectionBreaker(
 ): RejectBreaker {
   const windows = new Map<string, readonly Tally[]>();
   const pauses = new Map<string, ConnectionPause>();
+  /** The sums of batches that are checked, and neither committed nor abandoned. A connection has several. */
+  const inFlight = new Map<string, Tally>();
   const isOver = ({ until }: ConnectionPause) => now() >= until;
+
+  function addInFlight(connection: string, { events, rejected }: Tally, by: 1 | -1): void {
+    const before = inFlight.get(connection) ?? NOTHING;
+    const after = { events: before.events + by * events, rejected: before.rejected + by * rejected };
+    if (after.events > 0) inFlight.set(connection, after);
+    else inFlight.delete(connection);
+  }
 
   return {
     isPaused(connection) {
@@ -71,11 +82,15 @@ export function makeConnectionBreaker(
       // Tests may be rejected: their ids are used up for tests alone.
       if (reference.connections?.get(connection)?.isTest === true) return;
       const tally = tallyOf(decisions);
-      const window = sumOf(slide(windows.get(connection) ?? [], tally, limit.minEvents));
+      const uncounted = sumOf([inFlight.get(connection) ?? NOTHING, tally]);
+      const window = sumOf(slide(windows.get(connection) ?? [], uncounted, limit.minEvents));
       const isWithin = ({ events, rejected }: Tally) => rejected * 100 <= events * limit.percent;
       // Fewer events count as `minEvents`: the first bad ones of a process stop as early as later ones.
       const isBeyond = !isWithin({ ...window, events: Math.max(window.events, limit.minEvents) });
-      if (!isBeyond || isWithin(tally)) return;
+      if (!isBeyond || isWithin(tally)) {
+        addInFlight(connection, tally, 1);
+        return;
+      }
       const until = now() + limit.pauseSeconds * 1000;
       const pause = { ...window, reasons: reasonsOf(decisions), judgedBy: reference, until };
       pauses.set(connection, pause);
@@ -90,7 +105,12 @@ export function makeConnectionBreaker(
       throw new ConnectionPaused(describe(pause, limit), until);
     },
     countCommitted(connection, decisions) {
-      windows.set(connection, slide(windows.get(connection) ?? [], tallyOf(decisions), limit.minEvents));
+      const tally = tallyOf(decisions);
+      addInFlight(connection, tally, -1);
+      windows.set(connection, slide(windows.get(connection) ?? [], tally, limit.minEvents));
+    },
+    abandon(connection, decisions) {
+      addInFlight(connection, tallyOf(decisions), -1);
     },
   };
 }

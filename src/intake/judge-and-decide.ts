@@ -86,6 +86,7 @@ export function makeJudgeAndDecide({
     const isPaused = queues.some(({ queue }) => breaker?.isPaused(queue));
     let reference = await (isPaused ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
+      const checked: { readonly queue: string; readonly its: readonly Decision[] }[] = [];
       try {
         if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
         for (const { queue } of queues) breaker?.admit(queue, reference);
@@ -109,7 +110,11 @@ export function makeJudgeAndDecide({
           beforeWrites:
             breaker &&
             ((decided) => {
-              for (const { queue, of } of queues) breaker.check(queue, reference, of(decided));
+              for (const { queue, of } of queues) {
+                const its = of(decided);
+                breaker.check(queue, reference, its);
+                checked.push({ queue, its });
+              }
             }),
           onFacts: isPublished
             ? (read) => {
@@ -121,9 +126,11 @@ export function makeJudgeAndDecide({
             ? {}
             : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
         });
+        checked.length = 0;
         for (const { queue, of } of queues) breaker?.countCommitted(queue, of(decisions));
         return completeAnswers(unanswered, decisions, facts);
       } catch (error) {
+        for (const { queue, its } of checked) breaker?.abandon?.(queue, its);
         // Missing reference data may have been added since it was loaded. The store reports stale data only
         // where the batch has events to decide. Reload twice, since a load in progress may have begun before
         // the change.

@@ -54,6 +54,8 @@ export interface RejectBreaker {
   ): void;
   /** Counts a committed batch. */
   countCommitted(topic: string, decisions: readonly Decision[]): void;
+  /** A batch that was checked is not committed. Absent where no limit counts batches in flight. */
+  abandon?(topic: string, decisions: readonly Decision[]): void;
 }
 
 export function makeRejectBreaker(limit: RejectThreshold, logger: Logger): RejectBreaker {

@@ -60,6 +60,32 @@ test('of a bad export in whole requests nothing is decided [W11]', () => {
   expect(send(times(500, BAD))).toBe(false);
 });
 
+test('requests that are decided side by side use up no more ids together [W11]', () => {
+  const { breaker, send } = scene();
+  const batches = [times(20, BAD), times(20, BAD), times(20, BAD)];
+  const admitted = batches.filter((batch) => {
+    try {
+      breaker.check('hook', V1, batch);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+  expect(admitted).toHaveLength(2);
+  expect(send([GOOD])).toBe(false);
+});
+
+test('a batch that is not committed counts no more, and is checked again alone [W11]', () => {
+  const { breaker, send } = scene();
+  for (let tries = 0; tries < 5; tries++) {
+    breaker.check('hook', V1, times(40, BAD));
+    breaker.abandon?.('hook', times(40, BAD));
+  }
+  expect(send(times(40, BAD))).toBe(true);
+  expect(send(times(10, BAD))).toBe(true);
+  expect(send([BAD])).toBe(false);
+});
+
 test('a usual share of rejected events, and a small bad request, pause nothing [W11]', () => {
   const { send } = scene();
   for (let count = 0; count < 50; count++) expect(send([...times(6, GOOD), ...times(4, BAD)])).toBe(true);
