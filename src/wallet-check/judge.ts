@@ -67,12 +67,12 @@ export function describeAnswer(answer: WalletAnswer): string {
 
 const SHOWN_CHARACTERS = 600;
 
-/** The reply as it came, for the report. */
-export function describeReply(reply: WalletReply): string {
+/** The reply as it came, for the report. @param hide removes tokens, before the text is cut off */
+export function describeReply(reply: WalletReply, hide: (text: string) => string): string {
   if (reply.type === 'nothing') return `nothing (${reply.cause})`;
   const { status, body, ms } = reply;
   const text =
-    typeof body === 'string' ? `(body ${body.replace('_', ' ')})` : Buffer.from(body).toString('utf8');
+    typeof body === 'string' ? `(body ${body.replace('_', ' ')})` : hide(Buffer.from(body).toString('utf8'));
   const shown = text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text;
   return `HTTP ${status} after ${Math.round(ms)} ms: ${shown}`;
 }

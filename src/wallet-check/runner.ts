@@ -226,8 +226,8 @@ class Play {
     const other = read.find((_, i) => !isDeepStrictEqual(contents[i], contents[0]));
     const [first] = read;
     if (first === undefined || other === undefined) return;
-    const expected = `the same answer each time; the first was ${describeReply(first.reply)}. List fields that may differ under answers.changing`;
-    this.add(other.sent, describeReply(other.reply), expected);
+    const expected = `the same answer each time; the first was ${this.shown(first.reply)}. List fields that may differ under answers.changing`;
+    this.add(other.sent, this.shown(other.reply), expected);
   }
 
   private async compareBalance(kind: PlayerKind, changes: readonly bigint[]): Promise<void> {
@@ -251,7 +251,7 @@ class Play {
     if (balance === undefined)
       this.add(
         exchanged.sent,
-        describeReply(exchanged.reply),
+        this.shown(exchanged.reply),
         `an amount in ${amounts} units at ${answers.balance} (answers.balance, amounts)`,
       );
     return balance;
@@ -261,7 +261,7 @@ class Play {
     const exchanged = await this.sendUntilFinal(one);
     this.exchanges.push(exchanged);
     if (!isExpected(one.expect, exchanged.answer)) {
-      const came = `${describeAnswer(exchanged.answer)}; ${describeReply(exchanged.reply)}`;
+      const came = `${describeAnswer(exchanged.answer)}; ${this.shown(exchanged.reply)}`;
       this.add(exchanged.sent, came, describeExpectation(one.expect));
     }
     return exchanged;
@@ -347,12 +347,16 @@ class Play {
     return `${this.deps.run}-${this.scenario.id}-${word}`;
   }
 
-  /** Tokens open sessions, so no report holds them. */
+  /** Tokens open sessions, so no report holds them. Some writers of JSON put a backslash before a slash. */
   private withoutTokens(text: string): string {
     return [...this.deps.profile.players.values()].reduce(
       (rest, { token }) => rest.replaceAll(JSON.stringify(token).slice(1, -1), '(token)'),
-      text,
+      text.replaceAll('\\/', '/'),
     );
+  }
+
+  private shown(reply: WalletReply): string {
+    return describeReply(reply, (text) => this.withoutTokens(text));
   }
 
   private add(sent: string | null, came: string, expected: string): void {

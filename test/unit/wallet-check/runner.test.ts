@@ -187,6 +187,30 @@ test('no report holds a token, and JUnit is well-formed text [O10]', async () =>
   expect(junit.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
 });
 
+test('no report holds a part of a token, where a long reply is cut off [O10]', async () => {
+  for (let length = 560; length < 600; length++) {
+    const body = { pad: 'x'.repeat(length), token: TOKEN };
+    const wallet = walletInMemory(() => reply(body, 500));
+    const results = await run([scenario(sendOne(debit('bet')))], wallet.transport);
+    expect(jsonReport(results)).toContain('xxx');
+    expect(jsonReport(results)).not.toMatch(/token\\":\\"t/);
+  }
+});
+
+test('no report holds a token whose slashes are escaped [O10]', async () => {
+  const token = 'c2Vz/c2lvbg';
+  const written = JSON.stringify({ status: 'ok', token }).replaceAll('/', String.raw`\/`);
+  const wallet = walletInMemory(() => ({
+    ...{ type: 'http', status: 500, headers: {}, ms: 3 },
+    body: Buffer.from(written),
+  }));
+  const results = await run([scenario(sendOne(debit('bet')))], wallet.transport, {
+    players: new Map([['usual', { id: 'p', token, currency: 'EUR', exponent: 2, earlierBet: null }]]),
+  });
+  expect(jsonReport(results)).toContain('(token)');
+  expect(jsonReport(results)).not.toContain('c2lvbg');
+});
+
 test('a refusal is expected by its code alone [O8]', () => {
   const expected = refused('ERROR_CODE_PLAYER_BLOCKED');
   expect(isExpected(expected, { type: 'refused', code: 'ERROR_CODE_PLAYER_BLOCKED' })).toBe(true);
