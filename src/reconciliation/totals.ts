@@ -1,9 +1,9 @@
-/** StateCounts standings: by state, by reason, by kind, and by hour of the events. Pure. */
+/** Counts standings: by state, by reason, by kind, and by hour of the events. Pure. */
 import { toMajor } from '../domain/event/money';
 import type { Asked } from './asked';
 import { type Action, STATES, type Standing, type State } from './standing';
 
-/** StateCounts of one group. `sent` counts each id once. */
+/** The counts of one group. `sent` counts each id once. */
 export interface StateCounts extends Readonly<Record<State, number>> {
   readonly sent: number;
   readonly content_differs: number;
