@@ -41,7 +41,7 @@ const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /** The same for data that no crash of the machine has to leave. */
-const WITHOUT_FSYNC = { ...POSTGRES_SETTINGS, fsync: 'off', full_page_writes: 'off' };
+const WITHOUT_FSYNC = { ...POSTGRES_SETTINGS, fsync: 'off' };
 
 export const postgresSettings = (withoutFsync = false): Readonly<Record<string, string>> =>
   withoutFsync ? WITHOUT_FSYNC : POSTGRES_SETTINGS;

@@ -343,7 +343,7 @@ describe('a damage is named', () => {
     [
       'I4',
       'a ledger that lost the reversals of a round',
-      `create or replace view promo.ledger as ${ledgerWithoutReversals}`,
+      `create or replace view promo_store.all_entries as ${ledgerWithoutReversals}`,
       [['I4', 'the entry has 0 reversals, but should have 1', 'acme', 'gone', 'refunded', '1']],
     ],
     [
