@@ -177,5 +177,10 @@ test('tables with a feed are unique by it, except by the number of a round, and 
     await store.rows(
       `select conrelid::regclass::text from pg_constraint where contype = 'f' and connamespace = 'promo_store'::regnamespace order by 1`,
     ),
-  ).toEqual([['promo_store.brands'], ['promo_store.feeds'], ['promo_store.move_steps']]);
+  ).toEqual([
+    ['promo_store.brands'],
+    ['promo_store.feeds'],
+    ['promo_store.move_steps'],
+    ['promo_store.wallet_calls'],
+  ]);
 });
