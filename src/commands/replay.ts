@@ -75,6 +75,19 @@ export async function replay(options: Options): Promise<number> {
     return DONE;
   }
 
+  const pool = makePool(
+    { ...config.DATABASE, maxConnections: 2, applicationName: 'promo-intake-replay' },
+    logger,
+  );
+  const own = new OwnTopics(config);
+  const references = makeReferences(pool);
+  try {
+    own.follow(await references.current());
+    own.check();
+  } catch (error) {
+    await pool.end();
+    throw error;
+  }
   const request = { ...bounds, ranges };
   const operation = await beginOperation(
     config.DATABASE,
@@ -82,14 +95,6 @@ export async function replay(options: Options): Promise<number> {
     'replay',
     request,
   );
-  const pool = makePool(
-    { ...config.DATABASE, maxConnections: 2, applicationName: 'promo-intake-replay' },
-    logger,
-  );
-  const own = new OwnTopics(config);
-  const references = makeReferences(pool);
-  own.follow(await references.current());
-  own.check();
   const { sender, publishVerdicts } = await makeProducing(kafka, own, logger);
   const counts = new Map<string, number>();
   let failed = true;
