@@ -29,7 +29,7 @@ test('the command starts with the variables and the options of its first line', 
   expect(Object.keys(environment)).not.toEqual([]);
 });
 
-test.each(['docs/operations/deploy.md', 'docs/operators.md'])(
+test.each(['docs/operations/deploy.md', 'docs/operations/walkthrough.md'])(
   '%s has the variables and the options of the command',
   (path) => {
     const { args, environment } = productCommand(join(projectRoot, 'src', 'cli.ts'), []);
