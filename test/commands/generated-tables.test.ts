@@ -33,7 +33,15 @@ test('every view for analysts, and each of its columns, has a comment', () => {
         'operations',
         'partitions',
       ],
-      ...['reference_versions', 'rounds', 'verdicts', 'wallet_backlog', 'wallet_calls'],
+      ...[
+        'reference_versions',
+        'rounds',
+        'test_deliveries',
+        'test_verdicts',
+        'verdicts',
+        'wallet_backlog',
+        'wallet_calls',
+      ],
     ].map((name) => `promo.${name}`),
   );
   for (const view of views) {
