@@ -232,7 +232,7 @@ export const COMMANDS: readonly Command[] = [
     },
     settings: SEND_SETTINGS,
     exits: {
-      0: 'every event is decided, and none is rejected',
+      0: 'every event is decided, and none is rejected; with --dry-run: none would be rejected',
       1: 'some events are rejected or were not sent, the webhook refused them, or it was interrupted',
       2: WRONG_USAGE,
     },

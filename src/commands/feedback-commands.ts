@@ -59,7 +59,11 @@ export const FEEDBACK: readonly Command[] = [
     options: {
       operator: { value: 'ID', help: 'only verdicts of this operator' },
       connection: { value: 'ID', help: 'only verdicts of events that came by this connection' },
-      verdict: { value: 'VERDICT', choices: VERDICTS, help: `${VERDICTS.join(', ')}` },
+      verdict: {
+        value: 'VERDICT',
+        choices: VERDICTS,
+        help: `only verdicts of this value: ${VERDICTS.join(', ')}`,
+      },
       reason: {
         value: 'REASON',
         choices: REASONS.map(({ name }) => name),
