@@ -1,5 +1,7 @@
 /** The rounds of a sandbox and their events, in Postgres. All times are those of its clock. */
+
 import { isObject, parseJson } from '../lib/json';
+import { textOf, timeAhead } from '../postgres/columns';
 import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Statement, type Store } from '../postgres/transaction';
 import { eventJson, type PlannedEvent, ROUND_STATES, type RoundPlan, type RoundState } from './round';
@@ -69,13 +71,12 @@ export interface RoundStore {
 /** A process that drives a round, or a call of a player, takes the round for this time. */
 export const ROUND_LEASE_MS = 5_000;
 
-const inMs = (parameter: string) => `now() + make_interval(secs => ${parameter}::float8 / 1000)`;
 const COLUMNS = 'operator_id, session_id, plan::text, state, attribution';
 
 const INSERT: Statement = {
   name: 'sandbox_insert_round',
   text: `insert into promo_sandbox.rounds (operator_id, round_id, session_id, body_hash, plan, attribution, due_at)
-values ($1, $2, $3, $4, $5::json, $6, ${inMs('$7')}) on conflict (operator_id, round_id) do nothing returning ${COLUMNS}`,
+values ($1, $2, $3, $4, $5::json, $6, ${timeAhead('$7')}) on conflict (operator_id, round_id) do nothing returning ${COLUMNS}`,
 };
 const FIND: Statement = {
   name: 'sandbox_find_round',
@@ -87,11 +88,11 @@ const TAKE: Statement = {
   select operator_id as o, round_id as r from promo_sandbox.rounds where state = 'playing' and due_at <= now()
   order by due_at limit $1 for update skip locked
 )
-update promo_sandbox.rounds set due_at = ${inMs('$2')} from due where operator_id = o and round_id = r returning ${COLUMNS}`,
+update promo_sandbox.rounds set due_at = ${timeAhead('$2')} from due where operator_id = o and round_id = r returning ${COLUMNS}`,
 };
 const RETURN: Statement = {
   name: 'sandbox_return_round',
-  text: `update promo_sandbox.rounds set due_at = ${inMs('$3')} where operator_id = $1 and round_id = $2`,
+  text: `update promo_sandbox.rounds set due_at = ${timeAhead('$3')} where operator_id = $1 and round_id = $2`,
 };
 const INSERT_EVENTS: Statement = {
   name: 'sandbox_insert_events',
@@ -115,7 +116,7 @@ const TAKE_EVENTS: Statement = {
   select event_no as n from promo_sandbox.events where operator_id = $1 and verdict is null and due_at <= now()
   order by event_no limit $2 for update skip locked
 ), taken as (
-  update promo_sandbox.events set due_at = ${inMs('$3')} from due where event_no = n returning event_no, body, failures
+  update promo_sandbox.events set due_at = ${timeAhead('$3')} from due where event_no = n returning event_no, body, failures
 )
 select event_no, body, failures from taken order by event_no`,
 };
@@ -126,7 +127,7 @@ from unnest($1::bigint[], $2::text[], $3::text[]) v (n, verdict, reason) where e
 };
 const RETURN_EVENTS: Statement = {
   name: 'sandbox_return_events',
-  text: `update promo_sandbox.events set due_at = ${inMs('$2')}, failures = failures + 1 where event_no = any($1::bigint[])`,
+  text: `update promo_sandbox.events set due_at = ${timeAhead('$2')}, failures = failures + 1 where event_no = any($1::bigint[])`,
 };
 const ATTRIBUTIONS: Statement = {
   name: 'sandbox_waiting_attributions',
@@ -242,9 +243,4 @@ function kindOf(value: string | null | undefined): PlannedEvent['kind'] {
   const kind = KINDS.find((each) => each === value);
   if (kind === undefined) throw new Error(`an event of the sandbox has the unknown kind ${value}`);
   return kind;
-}
-
-function textOf(value: string | null | undefined): string {
-  if (typeof value !== 'string') throw new Error('the store answered null in place of a text');
-  return value;
 }

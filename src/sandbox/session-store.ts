@@ -1,4 +1,5 @@
 /** The sessions, grants and counted faults of a sandbox, in Postgres. All times are those of its clock. */
+import { inMilliseconds, numberOf, textOf, timeAhead } from '../postgres/columns';
 import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import type { SandboxAnswer } from './answers';
@@ -42,15 +43,13 @@ export interface SessionStore {
   countFault(operatorId: string, callHash: string): Promise<number>;
 }
 
-const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint`;
-const inMs = (parameter: string) => `now() + make_interval(secs => ${parameter}::float8 / 1000)`;
 const EFFECTIVE = "case when state = 'open' and until <= now() then 'expired' else state end";
-const COLUMNS = `session_id, operator_id, token, player, game, currency, brand, promo_player_ref, ${EFFECTIVE}, launch_no, ${ms('until')}, ${ms('now()')}`;
+const COLUMNS = `session_id, operator_id, token, player, game, currency, brand, promo_player_ref, ${EFFECTIVE}, launch_no, ${inMilliseconds('until')}, ${inMilliseconds('now()')}`;
 
 const INSERT: Statement = {
   name: 'sandbox_insert_session',
   text: `insert into promo_sandbox.sessions (session_id, operator_id, token, player, game, currency, brand, promo_player_ref, state, until)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${inMs('$10')})
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${timeAhead('$10')})
 on conflict (operator_id, token) do nothing returning ${COLUMNS}`,
 };
 const FIND_BY_TOKEN: Statement = {
@@ -63,11 +62,11 @@ const FIND: Statement = {
 };
 const LAUNCH_AGAIN: Statement = {
   name: 'sandbox_launch_again',
-  text: `update promo_sandbox.sessions set launch_no = launch_no + 1, until = ${inMs('$2')} where session_id = $1 returning ${COLUMNS}`,
+  text: `update promo_sandbox.sessions set launch_no = launch_no + 1, until = ${timeAhead('$2')} where session_id = $1 returning ${COLUMNS}`,
 };
 const OPEN: Statement = {
   name: 'sandbox_open_session',
-  text: `update promo_sandbox.sessions set state = 'open', until = ${inMs('$3')}
+  text: `update promo_sandbox.sessions set state = 'open', until = ${timeAhead('$3')}
 where session_id = $1 and launch_no = $2::int and state = 'launching' returning ${COLUMNS}`,
 };
 const END: Statement = {
@@ -154,13 +153,4 @@ function stateOf(value: string | null | undefined): SessionState {
   const state = SESSION_STATES.find((each) => each === value);
   if (state === undefined) throw new Error(`a session of the sandbox has the unknown state ${value}`);
   return state;
-}
-
-function textOf(value: string | null | undefined): string {
-  if (typeof value !== 'string') throw new Error('the store answered null in place of a text');
-  return value;
-}
-
-function numberOf(value: string | null | undefined): number {
-  return Number(textOf(value));
 }

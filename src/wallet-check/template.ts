@@ -3,6 +3,7 @@
  * the kit knows the values, and the profile knows their fields.
  */
 import { isObject } from '../lib/json';
+import { fieldAt } from '../wallet/profile';
 
 export const PLACES = [
   'op_id',
@@ -107,12 +108,7 @@ export function withUnknownFields(value: PayloadJson): PayloadJson {
 
 /** The value at a path such as `data.balance`. */
 export function valueAt(value: unknown, path: string): unknown {
-  return path
-    .split('.')
-    .reduce<unknown>(
-      (inner, key) => (isObject(inner) && Object.hasOwn(inner, key) ? inner[key] : undefined),
-      value,
-    );
+  return fieldAt(value, path.split('.'));
 }
 
 /** A copy without the fields at the paths. */

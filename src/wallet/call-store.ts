@@ -2,11 +2,13 @@
  * The stored calls of wallets: the table promo_store.wallet_calls. Each operation is one statement in one
  * transaction. All times are those of the store's clock, so processes with wrong clocks agree.
  */
+
 import type { Logger } from 'pino';
 import { isWalletAction, type WalletAction } from '../contract/actions';
 import { isErrorCode } from '../contract/error-codes';
 import { messageOf } from '../lib/errors';
 import { isObject, parseJson } from '../lib/json';
+import { inMilliseconds, numberOf, textOf } from '../postgres/columns';
 import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Statement, type Store } from '../postgres/transaction';
 import type { NoAnswerCause, WalletAnswer } from './answer';
@@ -66,10 +68,9 @@ export interface CallLookup {
   findAll(operatorId: string, opIds: readonly string[]): Promise<CallView[]>;
 }
 
-const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint`;
 const after = (parameter: string) => `now() + make_interval(secs => ${parameter}::float8 / 1000)`;
 const at = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`;
-const HISTORY = `attempts, ${ms('c.first_sent_at')}, ${ms('c.last_sent_at')}, ${ms('c.last_ended_at')}, c.last_answer::text, c.is_uncertain`;
+const HISTORY = `attempts, ${inMilliseconds('c.first_sent_at')}, ${inMilliseconds('c.last_sent_at')}, ${inMilliseconds('c.last_ended_at')}, c.last_answer::text, c.is_uncertain`;
 
 const BEGIN_CALL: Statement = {
   name: 'begin_wallet_call',
@@ -77,7 +78,7 @@ const BEGIN_CALL: Statement = {
 select $1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${after('$7')}, now(), 1
 where not exists (select from promo.moves m where m.operator_id = $1 and (m.direction = 'out' or m.state <> 'done'))
 on conflict (operator_id, op_id) do nothing
-returning call_no, lease_no, ${ms('now()')}`,
+returning call_no, lease_no, ${inMilliseconds('now()')}`,
 };
 
 /** A call whose attempt was interrupted keeps the time of that attempt until its end is stored. */
@@ -95,8 +96,8 @@ const TAKE_CALLS: Statement = {
 update promo_store.wallet_calls c
 set lease_no = c.lease_no + 1, due_at = ${after('$3')}, sending_since = coalesce(c.sending_since, now())
 from due where c.call_no = due.call_no
-returning c.call_no, c.lease_no, ${ms('now()')}, c.operator_id, c.op_id, c.action, c.payload, c.call_values::text,
-  ${ms('c.sending_since')}, due.is_interrupted, ${HISTORY}`,
+returning c.call_no, c.lease_no, ${inMilliseconds('now()')}, c.operator_id, c.op_id, c.action, c.payload, c.call_values::text,
+  ${inMilliseconds('c.sending_since')}, due.is_interrupted, ${HISTORY}`,
 };
 
 const END_ATTEMPT: Statement = {
@@ -251,17 +252,6 @@ export function readStoredAnswer(text: string): WalletAnswer {
 }
 
 // --- columns
-
-function textOf(value: string | null | undefined): string {
-  if (typeof value !== 'string') throw new Error('the store answered null in place of a text');
-  return value;
-}
-
-function numberOf(value: string | null | undefined): number {
-  const number = Number(textOf(value));
-  if (!Number.isFinite(number)) throw new Error('the store answered a text in place of a number');
-  return number;
-}
 
 function actionOf(value: string | null | undefined): WalletAction {
   const action = textOf(value);
