@@ -262,33 +262,30 @@ describe('FILE', () => {
     }));
 });
 
-test('after Ctrl-C there is no file of it, half or whole, and a file of before stays', () =>
-  withStore(async (store) => {
-    writeFileSync(pathOf('older'), 'older');
-    const fifo = pathOf('fifo');
-    execFileSync('mkfifo', [fifo]);
-    const command = new RunningCommand(
-      [
-        'reconcile',
-        fifo,
-        '--connection',
-        'acme-stream',
-        '--resend',
-        pathOf('older'),
-        '--mend',
-        pathOf('newer'),
-      ],
-      { DATABASE_URL: store.url },
-    );
-    const writer = await open(fifo, 'w');
-    await writer.write(`${linesOf(missing)}\n`);
-    await until('it writes beside', 20_000, () =>
-      readdirSync(directory).some((name) => name.endsWith('.part')),
-    );
-    command.signal('SIGINT');
-    expect(await command.ending()).toEqual({ code: 1, signal: null });
-    await writer.close();
-    expect(command.output()).toContain('interrupted, and no file was written');
-    expect(readFileSync(pathOf('older'), 'utf8')).toBe('older');
-    expect(readdirSync(directory).filter((name) => /newer|part$/.test(name))).toEqual([]);
-  }));
+test.each([
+  ['without a writer', null],
+  ['with a writer that waits', `${linesOf(missing)}\n`],
+])(
+  'after Ctrl-C at a pipe %s there is no file of it, half or whole, and a file of before stays',
+  (name, text) =>
+    withStore(async (store) => {
+      writeFileSync(pathOf('older'), 'older');
+      const fifo = pathOf(`fifo ${name}`);
+      execFileSync('mkfifo', [fifo]);
+      const out = ['--resend', pathOf('older'), '--mend', pathOf('newer')];
+      const command = new RunningCommand(['reconcile', fifo, '--connection', 'acme-stream', ...out], {
+        DATABASE_URL: store.url,
+      });
+      const writer = text === null ? null : await open(fifo, 'w');
+      await writer?.write(text ?? '');
+      await until('it writes beside', 20_000, () =>
+        readdirSync(directory).some((name) => name.endsWith('.part')),
+      );
+      command.signal('SIGINT');
+      expect(await command.ending()).toEqual({ code: 1, signal: null });
+      await writer?.close();
+      expect(command.output()).toContain('interrupted, and no file was written');
+      expect(readFileSync(pathOf('older'), 'utf8')).toBe('older');
+      expect(readdirSync(directory).filter((name) => /newer|part$/.test(name))).toEqual([]);
+    }),
+);

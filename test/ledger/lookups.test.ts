@@ -85,7 +85,7 @@ async function fill(): Promise<void> {
       await client.query(`
       insert into promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
       select ${numberOf('n')}, n, n, 1, 1, 0, promo_store.id_key('event-' || n) from generate_series(1, ${EVENTS}) n`);
-      // Every tenth round is credited to another player, ten rounds to each.
+      // Every tenth round is credited to another player, four rounds to each.
       await client.query(`
       insert into promo_store.attributions (feed_no, round_key, round_id, player_ref)
       select 1, promo_store.id_key('round-' || n), 'round-' || n, 'normal-' || n % ${CREDITED}
@@ -115,8 +115,8 @@ async function withoutIndexes(client: Client): Promise<string[]> {
 }
 
 const creditedRound = 77;
-/** Ten rounds of the same remainder are credited to one player. */
-const CREDITED = EVENTS / 50;
+/** Four rounds of the same remainder are credited to one player. Each takes a look-up of its own. */
+const CREDITED = EVENTS / 20;
 const middle = Math.floor(EVENTS / 10) * 5 + 1;
 const middleRound = Math.floor(EVENTS / 10);
 const refundedRound = Math.floor(EVENTS / 1_000) * 100;
