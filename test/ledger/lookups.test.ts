@@ -224,7 +224,7 @@ const lookups: readonly Lookup[] = [
     'the rounds credited to a player',
     'select * from promo.attributions where credited_player = $1',
     [`normal-${creditedRound}`],
-    10,
+    4,
   ],
   [
     'the ledger of a round that is credited to another player',
