@@ -116,6 +116,7 @@ export const CHAPTERS: readonly Chapter[] = [
     L1 | entries and reversals | elsewhere
     L2 | entries never change | elsewhere
     L3 | a refunded round sums to zero | elsewhere
+    L4 | ranges of numbers are final | elsewhere
     B1 | promo_player_ref | domain
     B2 | feed and brand of the same operator | elsewhere
     B3 | one attribution a round, the first stays | elsewhere

@@ -271,7 +271,7 @@ async function decideUnderLocks(
   }
   writes.push(
     ...events.copyHistory(fresh, { nowMicros, referenceVersion: inForce.version, roundNumberOf }),
-    ...events.copyResends(resends, nowMicros),
+    ...events.copyResends(resends, { firstNo, nowMicros }),
     ...events.copyUnstored(unstored, nowMicros),
   );
   stepEnded('decide');

@@ -163,6 +163,7 @@ const RESENDS: Columns = {
   first_outcome: null,
   content_differs: null,
   event_id: null,
+  batch_no: null,
 };
 const UNSTORED: Columns = {
   received_at: null,

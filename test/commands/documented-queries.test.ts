@@ -12,6 +12,7 @@ const DOCUMENTS = [
   ...readdirSync(join(ROOT, 'docs'))
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name)),
+  'docs/operations/ledger-copies.md',
 ];
 
 /** The blocks of SQL in the documents. */

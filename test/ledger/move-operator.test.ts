@@ -71,6 +71,39 @@ async function shown(store: TestStore, operator: string): Promise<Record<string,
   return all;
 }
 
+test('a copy of a cell has to read an arrived operator again, and then has each row once [L4]', async () => {
+  const bravo = b.partition('bravo');
+  await bravo.read(aDeposit({ event_id: 'b-1' }), aDeposit({ event_id: 'b-1' }));
+  const copied = await b.value('select promo.safe_up_to()');
+  const lineage = await b.value('select promo.lineage()');
+  const read = (range: string, ...values: (string | null)[]) => b.rows(`select * from ${range}`, values);
+  const own = {
+    changes: await read('promo.changes(-1, $1, $2)', copied, lineage),
+    new_deliveries: await read('promo.new_deliveries(-1, $1, $2)', copied, lineage),
+  };
+  await decideInA();
+  await leaveA();
+  await moveOperator(request());
+  await arriveInB();
+  await bravo.read(aDeposit({ event_id: 'b-2' }), aDeposit({ event_id: 'b-1' }));
+
+  await expect(read('promo.changes($1, null, $2)', copied, lineage)).rejects.toThrow('of the lineage');
+  await expect(read('promo.changes($1)', copied)).rejects.toThrow('an operator has arrived');
+  const present = await b.value('select promo.lineage()');
+  for (const [range, view] of [
+    ['changes', 'ledger'],
+    ['new_deliveries', 'deliveries'],
+  ] as const) {
+    const rows = [
+      ...own[range],
+      ...(await read(`promo.${range}(-1, $1, $2) where operator_id = 'acme'`, copied, present)),
+      ...(await read(`promo.${range}($1, null, $2)`, copied, present)),
+    ];
+    expect(rows).toHaveLength(Number(await b.value(`select count(*) from promo.${view}`)));
+    expect(new Set(rows.map((row) => row.join())).size).toBe(rows.length);
+  }
+});
+
 test('a moved operator looks as before, and is gone from its old cell [K1]', async () => {
   await decideInA();
   const before = await shown(a, 'acme');

@@ -187,6 +187,12 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
+  ['select promo.safe_up_to()', ['reader']],
+  ['select promo.lineage()', ['reader']],
+  ...['changes', 'new_verdicts', 'new_deliveries'].map(
+    (range) => [`select * from promo.${range}(-1)`, ['reader']] as const,
+  ),
+  ['select player_ref from promo.changes_with_players(-1)', []],
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
   // Functions for every role.
   ...['partitions', 'operations', 'migrations', 'reference_versions'].map(

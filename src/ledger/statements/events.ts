@@ -248,19 +248,21 @@ function byPlayer(fresh: readonly Fresh[]): Fresh[] {
 const COPY_RESENDS = {
   name: 'copy_resends',
   text: `copy promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs,
-  event_id) from stdin binary`,
+  event_id, batch_no) from stdin binary`,
 };
 
 /** Records each duplicate as a delivery. */
 export function copyResends(
   resends: readonly { item: KeyedItem; first: Outcome; contentDiffers: boolean }[],
-  nowMicros: bigint,
+  batch: { firstNo: number; nowMicros: bigint },
 ): Write[] {
   if (resends.length === 0) return [];
   const rows = new CopyRows();
+  const receivedAt = Number(sinceEpoch(batch.nowMicros));
+  const batchNo = batchOf(batch.firstNo);
   for (const { item, first, contentDiffers } of resends) {
-    rows.row(8);
-    rows.int8Value(sinceEpoch(nowMicros));
+    rows.row(9);
+    rows.int8Value(receivedAt);
     rows.int8Value(item.source?.offset ?? null);
     rows.int4Value(item.feedNo);
     rows.int4Value(item.connectionNo);
@@ -268,6 +270,7 @@ export function copyResends(
     rows.int2Value(first.code);
     rows.boolValue(contentDiffers);
     rows.textValue(storedId(item.eventId));
+    rows.int8Value(batchNo);
   }
   return [{ ...COPY_RESENDS, rows }];
 }

@@ -1,0 +1,64 @@
+/** The horizon on a server of its own: with a prepared transaction, as a replica, and after the promotion. */
+import { chownSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { until } from '../../dev/servers/deadline';
+import { migratedDatabase, rowsOf, withClient } from '../support/ledger';
+import { dropDatabase, ownServers } from '../support/servers';
+
+const STEP_WITHIN_MS = 10_000;
+
+test('a prepared transaction, a replica, and numbers from before its promotion are refused [L4]', async () => {
+  const settings = { max_prepared_transactions: '2' };
+  const environment = { ...process.env, STACK: 'processes' };
+  const servers = await ownServers({
+    need: ['postgres'],
+    environment,
+    postgresExtras: { settings, files: {} },
+  });
+  try {
+    const { postgres } = servers;
+    if (postgres === undefined) throw new Error('no Postgres was started');
+    const url = await migratedDatabase(servers.databaseUrl);
+    const value = (statement: string) =>
+      withClient(url, async (client) => (await rowsOf(client, statement))[0]?.[0]);
+
+    await withClient(url, async (client) => {
+      await client.query('begin');
+      await client.query(`select nextval('promo_store.batch_numbers')`);
+      await client.query(`prepare transaction 'theirs'`);
+    });
+    await expect(value('select promo.safe_up_to()')).rejects.toThrow(
+      `the prepared transaction 'theirs' holds the number of a batch`,
+    );
+    await withClient(url, (client) => client.query(`rollback prepared 'theirs'`));
+    const horizon = await value('select promo.safe_up_to()');
+    const lineage = await value('select promo.lineage()');
+
+    const data = (await value('show data_directory')) ?? '';
+    await postgres.stop();
+    writeFileSync(join(data, 'standby.signal'), '');
+    const owner = statSync(data);
+    chownSync(join(data, 'standby.signal'), owner.uid, owner.gid);
+    // It resolves once the server is promoted.
+    const started = postgres.start();
+    started.catch(() => {});
+    await until('the replica answers', STEP_WITHIN_MS, () =>
+      value('select pg_is_in_recovery()').then(
+        (answer) => answer === 't',
+        () => false,
+      ),
+    );
+    await expect(value('select promo.safe_up_to()')).rejects.toThrow('this server is a replica');
+    await expect(value('select count(*) from promo.changes(-1)')).rejects.toThrow('this server is a replica');
+
+    await value('select pg_promote()');
+    await started;
+    expect(Number(await value('select promo.safe_up_to()'))).toBeGreaterThanOrEqual(Number(horizon));
+    await expect(value(`select count(*) from promo.changes(-1, null, '${lineage}')`)).rejects.toThrow(
+      `the numbers of the copy are of the lineage ${lineage}`,
+    );
+    await dropDatabase(url, servers.databaseUrl);
+  } finally {
+    await servers.stop();
+  }
+});
