@@ -10,10 +10,9 @@ import type { KnownKeys } from '../sandbox/authentication';
 import type { SandboxConfig, SandboxIntake, SandboxOperator } from '../sandbox/config';
 import type { SandboxIntakeClient } from '../sandbox/publisher';
 import type { WriteWalletAmount } from '../sandbox/rounds';
-import { callProfileOf } from '../sandbox/wallet-profile';
-import { makeWalletClient, UnfitProfile, type WalletClient } from '../wallet/client';
-import { parseProfile } from '../wallet-check/profile-file';
-import { writeAmount } from '../wallet-check/template';
+import { makeWalletClient, type WalletClient } from '../wallet/client';
+import { parseProfile } from '../wallet/profile-file';
+import { writeAmount } from '../wallet/template';
 import { sendBatch } from '../webhook/client';
 
 export interface SandboxWallet {
@@ -84,33 +83,22 @@ async function readWallet(
     problems.push(...parsed.faults.map((fault) => describeFileFault(file, fault)));
     return undefined;
   }
-  const { profile: checked } = parsed;
-  const read = callProfileOf(checked);
-  if ('faults' in read) {
-    problems.push(...read.faults.map((fault) => `${file}: ${fault}`));
-    return undefined;
-  }
-  if (checked.operatorId !== id) {
+  const { profile } = parsed;
+  if (profile.operatorId !== id) {
     problems.push(`${file}: operator_id is not ${JSON.stringify(id)}; write the operator of the sandbox`);
     return undefined;
   }
-  const { signing } = checked;
+  const { signing } = profile;
   const secret =
     signing === null ? '' : await readSecretFile(resolve(dirname(file), signing.secretFile), problems);
   if (secret === undefined) return undefined;
-  try {
-    const client = makeWalletClient(read.profile, {
-      ...{ secret: () => Buffer.from(secret), monotonicNow: () => performance.now(), wallNow: Date.now },
-    });
-    return {
-      ...{ operatorId: id, client, isClosing: read.profile.actions.close_round !== undefined },
-      writeAmount: (minor, exponent) => writeAmount(minor, checked.amounts, exponent),
-    };
-  } catch (error) {
-    if (!(error instanceof UnfitProfile)) throw error;
-    problems.push(...error.faults.map((fault) => `${file}: ${fault}`));
-    return undefined;
-  }
+  const client = makeWalletClient(profile, {
+    ...{ secret: () => Buffer.from(secret), monotonicNow: () => performance.now(), wallNow: Date.now },
+  });
+  return {
+    ...{ operatorId: id, client, isClosing: profile.actions.has('close_round') },
+    writeAmount: (minor, exponent) => writeAmount(minor, profile.amounts, exponent),
+  };
 }
 
 async function readIntake(

@@ -97,6 +97,21 @@ export class TreeReader {
     return undefined;
   }
 
+  /** The text of a key that has to be there; empty where it was reported. */
+  requiredText(node: Mapping, key: string, check: Check, remedy: string): string {
+    return this.text(this.required(node, key, remedy), check) ?? '';
+  }
+
+  wholeNumber(slot: Slot, least: number, most: number): number | undefined {
+    const { tree } = slot;
+    if (tree === undefined || tree.kind === 'broken') return undefined;
+    const value = tree.kind === 'leaf' ? tree.value : undefined;
+    if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value;
+    const remedy = `Write a whole number from ${least} to ${most}.`;
+    this.faults.add(slot, 'This is no number of the allowed range.', remedy);
+    return undefined;
+  }
+
   /** Reads one of a few words. */
   word<W extends string>(slot: Slot, words: readonly W[]): W | undefined {
     const text = this.text(slot, () => undefined);

@@ -3,7 +3,7 @@
  */
 import { quoted } from '../lib/printable';
 import { type Check, checkBrand, checkGame, checkName } from '../reference-file/checks';
-import { type Mapping, type Slot, TreeReader } from '../reference-file/reader';
+import { type Slot, TreeReader } from '../reference-file/reader';
 import { childPath, FaultReport, type FileFault } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
 import { readTree } from '../reference-file/yaml';
@@ -71,14 +71,15 @@ class ConfigReader {
       'game',
       games.map(({ id }) => id),
     );
-    return { operators, games, sessionSeconds: this.seconds(top.get('session_seconds')) };
+    const seconds = this.nodes.wholeNumber(top.get('session_seconds'), 1, LONGEST_SESSION_SECONDS);
+    return { operators, games, sessionSeconds: seconds ?? DEFAULT_SESSION_SECONDS };
   }
 
   private operator(item: Slot): SandboxOperator | undefined {
     const node = this.nodes.mapping(item, OPERATOR_KEYS);
     if (node === undefined) return undefined;
     return {
-      id: this.text(node, 'id', checkName, 'Write the id of the operator.'),
+      id: this.nodes.requiredText(node, 'id', checkName, 'Write the id of the operator.'),
       isActive: this.nodes.flag(node.get('active')),
       keys: this.nodes.list(
         this.nodes.required(node, 'keys', 'List at least one key, with id and secret_file.'),
@@ -95,8 +96,13 @@ class ConfigReader {
     const node = this.nodes.mapping(item, KEY_KEYS);
     if (node === undefined) return undefined;
     return {
-      id: this.text(node, 'id', checkKeyId, 'Write the value of X-API-Key-Id.'),
-      secretFile: this.text(node, 'secret_file', anyText, 'Name the file with the secret of the key.'),
+      id: this.nodes.requiredText(node, 'id', checkKeyId, 'Write the value of X-API-Key-Id.'),
+      secretFile: this.nodes.requiredText(
+        node,
+        'secret_file',
+        anyText,
+        'Name the file with the secret of the key.',
+      ),
       isReadOnly: this.nodes.word(node.get('access'), ['full', 'read_only'] as const) === 'read_only',
     };
   }
@@ -106,9 +112,19 @@ class ConfigReader {
     const node = this.nodes.mapping(slot, INTAKE_KEYS);
     if (node === undefined) return null;
     return {
-      url: this.text(node, 'url', checkAddress, 'Write the address of the webhook.'),
-      connection: this.text(node, 'connection', checkName, 'Name the connection that sends the events.'),
-      secretFile: this.text(node, 'secret_file', anyText, 'Name the file with the secret of the connection.'),
+      url: this.nodes.requiredText(node, 'url', checkAddress, 'Write the address of the webhook.'),
+      connection: this.nodes.requiredText(
+        node,
+        'connection',
+        checkName,
+        'Name the connection that sends the events.',
+      ),
+      secretFile: this.nodes.requiredText(
+        node,
+        'secret_file',
+        anyText,
+        'Name the file with the secret of the connection.',
+      ),
       databaseFile: this.nodes.text(node.get('database_file'), anyText) ?? null,
     };
   }
@@ -117,38 +133,15 @@ class ConfigReader {
     const node = this.nodes.mapping(item, GAME_KEYS);
     if (node === undefined) return undefined;
     return {
-      id: this.text(node, 'id', checkGame, 'Write the id of the game.'),
+      id: this.nodes.requiredText(node, 'id', checkGame, 'Write the id of the game.'),
       isDemoSupported: this.nodes.flag(node.get('demo_supported')),
       isAvailable: this.nodes.flag(node.get('available')),
     };
   }
 
-  private text(node: Mapping, key: string, check: Check, remedy: string): string {
-    return this.nodes.text(this.nodes.required(node, key, remedy), check) ?? '';
-  }
-
   private names(slot: Slot, check: Check): readonly string[] | null {
     if (slot.tree === undefined) return null;
     return this.nodes.list(slot, (item) => this.nodes.text(item, check));
-  }
-
-  private seconds(slot: Slot): number {
-    const { tree } = slot;
-    if (tree === undefined || tree.kind === 'broken') return DEFAULT_SESSION_SECONDS;
-    const value = tree.kind === 'leaf' ? tree.value : undefined;
-    if (
-      typeof value === 'number' &&
-      Number.isInteger(value) &&
-      value >= 1 &&
-      value <= LONGEST_SESSION_SECONDS
-    )
-      return value;
-    this.faults.add(
-      slot,
-      'The value is not a whole number of seconds.',
-      `Write a number from 1 to ${LONGEST_SESSION_SECONDS}.`,
-    );
-    return DEFAULT_SESSION_SECONDS;
   }
 
   private differ(slot: Slot, noun: string, ids: readonly string[]): void {

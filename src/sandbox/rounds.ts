@@ -141,7 +141,7 @@ function valuesOf(
   return {
     ...{ player, token, currency, exponent: String(scale), round: roundId, game },
     ...(amount !== null && { amount: write(BigInt(amount), scale) }),
-    ...(original !== null && { original, original_op_id: original }),
+    ...(original !== null && { original }),
   };
 }
 

@@ -1,9 +1,10 @@
 /** Sends the requests of the catalogue and token checks. */
 import { fetchProblem } from '../lib/errors';
 import { readAnswer } from '../lib/read-limited';
+import type { EndpointRequest } from '../wallet/profile';
 import type { EndpointCheck, EndpointReply } from './endpoints';
-import type { EndpointRequest } from './profile';
-import type { CheckProblem, ScenarioResult } from './runner';
+import type { CheckProblem } from './play';
+import type { ScenarioResult } from './runner';
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** Far beyond the 1.5 s of a token, so that a late answer is seen as one. */

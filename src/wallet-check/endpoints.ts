@@ -1,9 +1,14 @@
 /** Checks of the operator's catalogue and token endpoint: requests, and the allowed answers. Pure. */
 import { LIMITS, OPERATOR_TOKEN_SECONDS } from '../contract/limits';
 import { isObject, parseJson } from '../lib/json';
-import type { CatalogueProfile, EndpointRequest, TokenProfile, WalletProfile } from './profile';
+import {
+  type CatalogueProfile,
+  type EndpointRequest,
+  fieldAt,
+  type TokenProfile,
+  type WalletProfile,
+} from '../wallet/profile';
 import type { Scenario } from './scenario';
-import { valueAt } from './template';
 
 export interface EndpointReply {
   readonly status: number;
@@ -116,7 +121,7 @@ function catalogueCheck(profile: CatalogueProfile, row: CatalogueRow): EndpointC
         return expect === 'accepted' || !isRefusal ? expected(expect) : undefined;
       }
       if (expect === 'refused') return expected(expect);
-      const items = valueAt(parseJson(body), profile.items);
+      const items = fieldAt(parseJson(body), profile.items);
       if (!Array.isArray(items)) return `a list at ${profile.items} (catalogue.items)`;
       return most === undefined || items.length <= most
         ? undefined
@@ -154,7 +159,7 @@ const TOKEN: readonly TokenRow[] = [
     rule: '5 and 8: operator token expiry',
     must: `The token has an expiry of a few minutes (by our reading ${shortest} to ${longest} s).`,
     fault: (profile, { body }, now) => {
-      const expiry = readTime(valueAt(claimsOf(profile, body), profile.expiry));
+      const expiry = readTime(fieldAt(claimsOf(profile, body), profile.expiry));
       if (expiry === undefined) return `a time at ${profile.expiry} (token_endpoint.expiry)`;
       const seconds = Math.round(expiry - now);
       return seconds >= shortest && seconds <= longest
@@ -167,7 +172,7 @@ const TOKEN: readonly TokenRow[] = [
     rule: '5: player tokens carry external_player_id',
     must: 'The token names its player.',
     fault: (profile, { body }) => {
-      const id = valueAt(claimsOf(profile, body), profile.playerId);
+      const id = fieldAt(claimsOf(profile, body), profile.playerId);
       const bytes = typeof id === 'string' ? Buffer.byteLength(id) : 0;
       if (bytes > 0 && bytes <= LIMITS.player_ref_bytes.value) return undefined;
       return `a text of 1 to ${LIMITS.player_ref_bytes.value} bytes at ${profile.playerId} (token_endpoint.player_id)`;
@@ -187,7 +192,7 @@ function tokenCheck(profile: TokenProfile, { id, rule, must, fault }: TokenRow):
 function claimsOf({ jwt }: TokenProfile, body: string): unknown {
   const answer = parseJson(body);
   if (jwt === null) return answer;
-  const token = valueAt(answer, jwt);
+  const token = fieldAt(answer, jwt);
   const payload = typeof token === 'string' ? token.split('.')[1] : undefined;
   const claims =
     payload === undefined ? undefined : parseJson(Buffer.from(payload, 'base64url').toString('utf8'));

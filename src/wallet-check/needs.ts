@@ -1,7 +1,7 @@
 /** The needs of a scenario. A scenario without it is not run, and the report says why. */
-import type { WalletProfile } from './profile';
+import type { WalletProfile } from '../wallet/profile';
+import { type PayloadPlace, placesOf } from '../wallet/template';
 import { type Call, callsOf, playersOf, type Scenario } from './scenario';
-import { type PayloadPlace, placesOf } from './template';
 
 /** @returns undefined where the profile has everything */
 export function missingFor(scenario: Scenario, profile: WalletProfile): string | undefined {

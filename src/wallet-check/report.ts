@@ -1,6 +1,7 @@
 /** The report of a check: for people, as JUnit XML, and as JSON. Pure. */
 import { counted, escapeUnprintable, inOneLine } from '../lib/printable';
-import type { CheckProblem, ScenarioResult } from './runner';
+import type { CheckProblem } from './play';
+import type { ScenarioResult } from './runner';
 import { NOT_TESTABLE } from './scenarios/scenarios';
 
 export interface CheckTally {

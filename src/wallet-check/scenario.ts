@@ -5,8 +5,8 @@
  */
 import type { WalletAction } from '../contract/actions';
 import type { ErrorCode } from '../contract/error-codes';
-import type { PlayerKind } from './profile';
-import type { PayloadPlace } from './template';
+import type { PlayerKind } from '../wallet/profile';
+import type { PayloadPlace } from '../wallet/template';
 
 /** Minor units. `all`: the player's balance. `more_than_all`: one more. `overflow`: 2^63, too large. */
 export type ScenarioAmount = bigint | 'all' | 'more_than_all' | 'overflow';

@@ -2,20 +2,21 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import type { WalletAction } from '../contract/actions';
 import { LIMITS } from '../contract/limits';
 import { readUpTo } from '../lib/read-limited';
 import { MAX_REPLY_BYTES, type WalletReply } from '../wallet/answer';
 import { sendRequest } from '../wallet/client';
 import type { CallProfile } from '../wallet/profile';
 import { buildRequest, type HttpRequest } from '../wallet/request';
-import type { WalletProfile } from './profile';
+import { UNKNOWN_FIELD } from './json-changes';
 import type { Cut } from './scenario';
-import { type PayloadJson, UNKNOWN_FIELD } from './template';
 
+/** One call, and how it is sent. */
 export interface TransportOptions {
   /** The value of the idempotency header. */
   readonly opId: string;
+  /** JSON. */
+  readonly payload: string;
   readonly path: string;
   /** Sent in place of the envelope. */
   readonly rawBody?: string | undefined;
@@ -29,13 +30,8 @@ export interface TransportOptions {
 
 /** Never rejects: a call without a reply has a reply of the type `nothing`. */
 export interface WalletTransport {
-  call(action: WalletAction, payload: PayloadJson, options: TransportOptions): Promise<WalletReply>;
+  call(options: TransportOptions): Promise<WalletReply>;
 }
-
-type TransportProfile = Pick<
-  WalletProfile,
-  'baseUrl' | 'operatorId' | 'keyId' | 'idempotencyHeader' | 'headers' | 'ts' | 'signing'
->;
 
 /**
  * Builds each request as the service does, and sends it by the service's client. Only calls that break their
@@ -45,15 +41,15 @@ type TransportProfile = Pick<
  * @param deadlineMs shorter for tests
  */
 export function connectWallet(
-  profile: TransportProfile,
+  profile: CallProfile,
   secret: string,
   stop: AbortSignal,
   deadlineMs: number = LIMITS.wallet_answer.value,
 ): WalletTransport {
   return {
-    async call(action, payload, options) {
+    async call(options) {
       const { cut, newConnection = false } = options;
-      const request = requestOf(profile, secret, action, payload, options);
+      const request = requestOf(profile, secret, options);
       if (cut === undefined && !newConnection)
         return (await sendRequest(request, { monotonicNow, deadlineMs }, stop)).reply;
       return exchange({ request, cut, stop, deadlineMs });
@@ -63,39 +59,28 @@ export function connectWallet(
 
 /** The code of the network's error, such as ECONNREFUSED. Null where the wallet answers anything at all. */
 export async function whyUnreachable(
-  profile: TransportProfile,
+  profile: CallProfile,
   secret: string,
   path: string,
   stop: AbortSignal,
   deadlineMs: number = LIMITS.wallet_answer.value,
 ): Promise<string | null> {
-  const request = requestOf(profile, secret, 'balance', {}, { opId: 'wallet-check', path });
+  const request = requestOf(profile, secret, { opId: 'wallet-check', payload: '{}', path });
   const { reply, networkCode } = await sendRequest(request, { monotonicNow, deadlineMs }, stop);
   return reply.type === 'nothing' && reply.cause === 'timeout' ? 'no answer within 5 s' : networkCode;
 }
 
 const monotonicNow = () => performance.now();
-const TS_FORMS = { rfc3339: 'iso', unix_s: 'seconds', unix_ms: 'milliseconds' } as const;
 
 function requestOf(
-  profile: TransportProfile,
+  profile: CallProfile,
   secret: string,
-  action: WalletAction,
-  payload: PayloadJson,
-  { opId, path, rawBody, wrongSignature = false, unknownFields = false }: TransportOptions,
+  { opId, payload, path, rawBody, wrongSignature = false, unknownFields = false }: TransportOptions,
 ): HttpRequest {
-  const callProfile: CallProfile = {
-    ...profile,
-    environment: 'test',
-    headers: Object.fromEntries([...profile.headers].map(([name, value]) => [name.toLowerCase(), value])),
-    ts: TS_FORMS[profile.ts],
-    signing: profile.signing === null ? { type: 'none' } : { type: 'hmac', ...profile.signing },
-    actions: { [action]: { path, payload: {} } },
-    ...{ success: null, balance: null, connections: 2 },
-  };
   return buildRequest(
-    callProfile,
-    { action, opId, requestId: randomUUID(), payload: JSON.stringify(payload) },
+    profile,
+    path,
+    { opId, requestId: randomUUID(), payload },
     Date.now(),
     () => Buffer.from(wrongSignature ? `${secret}-wrong` : secret),
     (body) => rawBody ?? (unknownFields ? withUnknownField(body) : body),

@@ -9,7 +9,8 @@ import {
   stepAfter,
   type WalletAttempt,
 } from './policy';
-import { type CallProfile, type CallValues, PLAYER_VALUE, renderPayload } from './profile';
+import type { CallProfile } from './profile';
+import { type CallValues, NEEDED_PLACES, PLAYER_VALUE, renderPayload } from './template';
 
 /**
  * - open: an attempt is due, or in flight
@@ -48,18 +49,22 @@ export type MadeCall =
 
 export function makeCall(
   { operatorId, actions }: CallProfile,
-  { action, opId, values }: Pick<NewCall, 'action' | 'opId' | 'values'>,
+  { action, opId, values: given }: Pick<NewCall, 'action' | 'opId' | 'values'>,
 ): MadeCall {
-  const template = actions[action];
+  const template = actions.get(action)?.payload;
   if (template === undefined)
     return { type: 'malformed', faults: [`the profile of ${operatorId} has no ${action}: add it`] };
-  const rendered = renderPayload(template, opId, values);
-  if (rendered.type === 'malformed') return rendered;
+  const values: CallValues = { ...given, op_id: opId };
+  const missing = (NEEDED_PLACES[action] ?? []).filter((place) => !Object.hasOwn(values, place));
+  const rendered = renderPayload(template, values);
+  const faults = missing.map((place) => `the payload needs the value ${place}, which the call does not have`);
+  if (rendered.type === 'malformed') return { ...rendered, faults: [...faults, ...rendered.faults] };
+  if (faults.length > 0) return { type: 'malformed', faults };
   const { json: payload } = rendered;
-  const anonymous = renderPayload(template, opId, { ...values, [PLAYER_VALUE]: '0' });
+  const anonymous = renderPayload(template, { ...values, [PLAYER_VALUE]: '0' });
   const hashed = anonymous.type === 'malformed' ? payload : anonymous.json;
   const contentHash = createHash('sha256').update(hashed).digest('hex');
-  return { type: 'call', call: { action, opId, values, payload, contentHash } };
+  return { type: 'call', call: { action, opId, values: given, payload, contentHash } };
 }
 
 export interface CallChange {
@@ -134,12 +139,12 @@ function spreadOf(opId: string): number {
 
 function followingCall(
   profile: CallProfile,
-  { opId, action: originalAction, values }: StoredCall,
+  { opId, values }: StoredCall,
   action: 'rollback' | 'reconcile',
 ): NewCall | null {
   const made = makeCall(profile, {
     ...{ action, opId: `${opId}.${action}` },
-    values: { ...values, original_op_id: opId, original_action: originalAction },
+    values: { ...values, original: opId },
   });
   return made.type === 'call' ? made.call : null;
 }

@@ -14,7 +14,7 @@ import { inTransaction, type Statement, type Store } from '../postgres/transacti
 import type { NoAnswerCause, WalletAnswer } from './answer';
 import { CALL_STATES, type CallChange, type CallState, type NewCall, type StoredCall } from './call-change';
 import type { CallHistory } from './policy';
-import type { CallValues } from './profile';
+import type { CallValues } from './template';
 
 /** A call that this process holds until its lease ends. */
 export interface HeldCall extends StoredCall {

@@ -13,8 +13,9 @@ import { type CallChange, changeAfter, changeInstead, makeCall, type NewCall } f
 import type { CallStore, CallView, FoundCall, HeldCall } from './call-store';
 import type { SentReply, WalletClient } from './client';
 import { POLICY_TERMS, type PolicyTerms } from './policy';
-import { type CallValues, PLAYER_VALUE, successRuleOf } from './profile';
+import { successRuleOf } from './profile';
 import { opIdFault } from './request';
+import { type CallValues, PLAYER_VALUE } from './template';
 
 /**
  * How long a process holds a call. Another one takes the call over afterwards. It is far longer than an

@@ -5,7 +5,7 @@ import { causeOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
 import { MAX_REPLY_BYTES, type WalletReply } from './answer';
 import type { CallProfile } from './profile';
-import { buildRequest, type HttpRequest, profileFaults, type WalletSend } from './request';
+import { buildRequest, type HttpRequest, pathOf, type WalletSend } from './request';
 
 export interface WalletClient {
   readonly profile: CallProfile;
@@ -32,23 +32,14 @@ export interface WalletClientOptions {
   readonly deadlineMs?: number;
 }
 
-/** The profile cannot be used. */
-export class UnfitProfile extends Error {
-  override readonly name = 'UnfitProfile';
-
-  constructor(readonly faults: readonly string[]) {
-    super(`the profile of a wallet is wrong: ${faults.join('; ')}`);
-  }
-}
-
-/** @throws UnfitProfile */
 export function makeWalletClient(profile: CallProfile, options: WalletClientOptions): WalletClient {
-  const faults = profileFaults(profile);
-  if (faults.length > 0) throw new UnfitProfile(faults);
   const { secret, wallNow } = options;
   return {
     profile,
-    send: (attempt, stop) => sendRequest(buildRequest(profile, attempt, wallNow(), secret), options, stop),
+    send: (attempt, stop) => {
+      const path = pathOf(profile, attempt.action);
+      return sendRequest(buildRequest(profile, path, attempt, wallNow(), secret), options, stop);
+    },
   };
 }
 

@@ -1,31 +1,27 @@
 /**
- * A wallet as its operator describes it: address, paths, header names, signature, payload of each action. The
- * documents do not show these. Pure: the secret is no part of the profile.
+ * A wallet as its developer describes it, for `wallet-check`, the sandbox, and every caller of wallets. The
+ * documents show one path and no payload. schemas/wallet-profile.schema.json describes the same file for
+ * editors. Pure: no secret is part of a profile.
  */
 import type { WalletAction } from '../contract/actions';
 import { isObject } from '../lib/json';
-import type { SuccessRule } from './answer';
+import { hasOtherStatus, type SuccessRule } from './answer';
+import type { AmountForm, Template } from './template';
 
-/** A value of JSON in which texts may hold places, such as `{{player}}`. */
-export type Template =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly Template[]
-  | { readonly [field: string]: Template };
-
-export interface WalletActionProfile {
+/** A call of the wallet. */
+export interface ActionProfile {
   /** Behind the path of the base URL. It begins with a slash. */
   readonly path: string;
-  /** An object. `meta.op_id` is added where the template has none. */
-  readonly payload: { readonly [field: string]: Template };
+  readonly payload: Template;
+  /** The path of a field of the payload that takes only certain words. */
+  readonly enumField: string | null;
 }
 
+export const SIGNING_SCHEMES = ['hmac-sha256', 'hmac-sha512'] as const;
+
 /** The keyed hash over a text of the request. */
-export interface HmacSigning {
-  readonly type: 'hmac';
-  readonly hash: 'sha256' | 'sha512';
+export interface Signing {
+  readonly scheme: (typeof SIGNING_SCHEMES)[number];
   readonly encoding: 'hex' | 'base64';
   /** The header of the signature. */
   readonly header: string;
@@ -33,31 +29,41 @@ export interface HmacSigning {
   readonly prefix: string;
   /** The header of the signed time in seconds. Null: no such header. */
   readonly timestampHeader: string | null;
-  /** The signed text. Its places are timestamp, method, path, request_id and body. */
+  /** The signed text, with its places. */
   readonly content: string;
+  /** Beside the profile. */
+  readonly secretFile: string;
 }
 
+/** The forms of `ts`. */
+export const TIMESTAMP_FORMS = ['rfc3339', 'unix_s', 'unix_ms'] as const;
+
+export interface AnswerProfile {
+  /** The path of the balance in the answer to `balance`. */
+  readonly balance: string;
+  /** The field of a success, and its values. Null: `status` is a text other than `error`. */
+  readonly success: { readonly field: string; readonly values: readonly string[] } | null;
+  /** Paths of fields that may differ between an answer and its repetition. */
+  readonly changing: readonly string[];
+}
+
+/** All that a caller of the wallet needs. */
 export interface CallProfile {
-  readonly operatorId: string;
-  /** `test` or `production`. The conformance kit refuses any but `test`. Only a test may use http. */
-  readonly environment: 'test' | 'production';
   /** Without credentials, query and fragment. */
   readonly baseUrl: string;
+  readonly operatorId: string;
   /** The value of the header X-API-Key-Id. */
   readonly keyId: string;
   /** The name of the idempotency header. Its value is the op_id. */
   readonly idempotencyHeader: string;
   /** More headers of each call. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The form of `ts`. */
-  readonly ts: 'iso' | 'milliseconds' | 'seconds';
-  readonly signing: { readonly type: 'none' } | HmacSigning;
+  readonly headers: ReadonlyMap<string, string>;
+  readonly ts: (typeof TIMESTAMP_FORMS)[number];
+  readonly amounts: AmountForm;
+  readonly signing: Signing | null;
   /** An action that is not listed is not supported by the wallet. */
-  readonly actions: { readonly [action in WalletAction]?: WalletActionProfile };
-  /** The field of a success, and its value. Null: `status` is a text other than `error`. */
-  readonly success: { readonly field: FieldPath; readonly is: string | number | boolean } | null;
-  /** The place of the balance in a success. Null: the wallet returns none. */
-  readonly balance: FieldPath | null;
+  readonly actions: ReadonlyMap<WalletAction, ActionProfile>;
+  readonly answers: AnswerProfile;
   /**
    * The calls that one process sends at a time, 2 or more. Half of them are for resent calls. No limit holds
    * over all processes: choose the number that the wallet takes, divided by the most processes that will run.
@@ -65,86 +71,81 @@ export interface CallProfile {
   readonly connections: number;
 }
 
-/** The names of nested fields, from the outside in. */
-export type FieldPath = readonly string[];
+export const CONNECTIONS = { least: 2, most: 1_000, usual: 8 } as const;
 
-/** The value of a field. Undefined where the object does not have it. */
-export function fieldAt(body: unknown, path: FieldPath): unknown {
-  return path.reduce<unknown>(
-    (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
-    body,
-  );
+/** A whole file: the calls of a test wallet, its players, and the operator's other endpoints. */
+export interface WalletProfile extends CallProfile {
+  /** The value of the place `game` in a check. */
+  readonly game: string;
+  /** Optional actions that the wallet does not implement. They are sent to this path. */
+  readonly unsupported: ReadonlyMap<WalletAction, string>;
+  readonly players: ReadonlyMap<PlayerKind, TestPlayer>;
+  readonly limits: CheckLimits;
+  readonly catalogue: CatalogueProfile | null;
+  readonly tokenEndpoint: TokenProfile | null;
 }
 
-/** The rule by which a reply without an error is a success. Undefined: the default rule. */
-export function successRuleOf({ success }: CallProfile): SuccessRule | undefined {
-  if (success === null) return undefined;
-  return (body) => fieldAt(body, success.field) === success.is;
+/** A player of the test wallet that a scenario needs. The wallet has them before the check begins. */
+export const PLAYER_KINDS = ['usual', 'poor', 'blocked', 'expired', 'limited', 'unknown'] as const;
+export type PlayerKind = (typeof PLAYER_KINDS)[number];
+
+export interface TestPlayer {
+  readonly id: string;
+  readonly token: string;
+  readonly currency: string;
+  readonly exponent: number;
+  /** The op_id of a bet that the wallet took before, for wallets whose wins must name one. */
+  readonly earlierBet: string | null;
 }
 
-/** The balance in a success, as the wallet wrote it. Null where there is none. */
-export function balanceIn({ balance }: CallProfile, body: unknown): string | number | null {
-  const value = balance === null ? undefined : fieldAt(body, balance);
-  return typeof value === 'string' || typeof value === 'number' ? value : null;
+export interface CheckLimits {
+  readonly requests: number;
+  readonly seconds: number;
 }
 
-/** The values of a call by the names of their places. A number is written as its digits. */
-export type CallValues = Readonly<Record<string, string>>;
+export const DEFAULT_CHECK_LIMITS: CheckLimits = { requests: 2_000, seconds: 300 };
+/** The most that a profile may set. */
+export const LARGEST_CHECK_LIMITS: CheckLimits = { requests: 20_000, seconds: 3_600 };
 
-/** The name of the value by which an erasure finds the calls of a player. */
-export const PLAYER_VALUE = 'player';
+/** A request of one of the operator's other endpoints. */
+export interface EndpointRequest {
+  readonly url: string;
+  readonly method: 'GET' | 'POST';
+  readonly headers: ReadonlyMap<string, string>;
+  /** Sent with POST. Null: nothing. */
+  readonly body: Template | null;
+}
 
-export type RenderedPayload =
-  | { readonly type: 'payload'; readonly json: string }
-  /** All faults at once. */
-  | { readonly type: 'malformed'; readonly faults: readonly string[] };
+export interface CatalogueProfile extends EndpointRequest {
+  /** The header with the time of the request, in seconds since 1970. */
+  readonly timestampHeader: string;
+  /** The query parameter with the limit of a diff. */
+  readonly limitParameter: string;
+  /** The path of the list of games in an answer. */
+  readonly items: string;
+}
 
-const PLACE = /\{\{(number:)?([a-z_]+)\}\}/g;
-const ONLY_NUMBER = /^\{\{number:([a-z_]+)\}\}$/;
-const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+export interface TokenProfile extends EndpointRequest {
+  /** The path of a JSON Web Token, whose claims are read. Null: the answer itself has the two fields. */
+  readonly jwt: string | null;
+  /** The path of the expiry: seconds or milliseconds since 1970, or RFC 3339. */
+  readonly expiry: string;
+  /** The path of the player's id. */
+  readonly playerId: string;
+}
 
-/**
- * The payload of a call, as the text that all of its attempts send. A text that is only `{{number:name}}`
- * becomes a number of any length. Any other place is replaced by text.
- */
-export function renderPayload(
-  { payload }: WalletActionProfile,
-  opId: string,
-  values: CallValues,
-): RenderedPayload {
-  const faults: string[] = [];
-  const all: CallValues = { ...values, op_id: opId };
-  const placeValue = (name: string): string => {
-    if (Object.hasOwn(all, name)) return all[name] ?? '';
-    faults.push(`the payload needs the value ${name}, which the call does not have`);
-    return '';
-  };
-  const render = (template: Template): string => {
-    if (typeof template === 'string') return renderText(template);
-    if (typeof template !== 'object' || template === null) return JSON.stringify(template);
-    if (isList(template)) return `[${template.map(render).join(',')}]`;
-    const fields = Object.entries(template).map(
-      ([name, value]) => `${JSON.stringify(name)}:${render(value)}`,
+/** The value of a field at a path such as `data.balance`. Undefined where the object does not have it. */
+export function fieldAt(body: unknown, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>(
+      (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
+      body,
     );
-    return `{${fields.join(',')}}`;
-  };
-  const renderText = (text: string): string => {
-    const number = ONLY_NUMBER.exec(text)?.[1];
-    if (number === undefined)
-      return JSON.stringify(text.replace(PLACE, (_, __, name: string) => placeValue(name)));
-    const value = placeValue(number);
-    if (JSON_NUMBER.test(value)) return value;
-    faults.push(`the value ${number} is not a number`);
-    return '0';
-  };
-  const { meta } = payload;
-  const ids = typeof meta === 'object' && meta !== null && !isList(meta) ? meta : {};
-  const json = render({ ...payload, meta: { ...ids, op_id: '{{op_id}}' } });
-  return faults.length === 0
-    ? { type: 'payload', json }
-    : { type: 'malformed', faults: [...new Set(faults)] };
 }
 
-function isList(template: Template): template is readonly Template[] {
-  return Array.isArray(template);
+/** The rule by which a reply without an error is a success. */
+export function successRuleOf({ answers: { success } }: Pick<CallProfile, 'answers'>): SuccessRule {
+  if (success === null) return hasOtherStatus;
+  return (body) => success.values.includes(String(fieldAt(body, success.field)));
 }

@@ -40,6 +40,7 @@ describe('a round', () => {
     const { reply, moved } = await play({ bets: ['1.00', '0.50'], wins: ['2.50'] });
     expect(reply.body).toMatchObject({ state: 'settled', attribution: 'none' });
     expect(moved).toBe(100);
+    expect(world.tenants).toEqual(new Set(['tenant-7']));
     expect(eventsOf(reply)).toEqual([
       'bet 1.00 accepted',
       'bet 0.50 accepted',

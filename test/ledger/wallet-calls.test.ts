@@ -11,7 +11,7 @@ import type { CallProfile } from '../../src/wallet/profile';
 import { freshStore, type TestStore } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { dropRoles, makeRole } from '../support/roles';
-import { aProfile, type Fault, KEY_ID, PLAYER, SECRET, TestWallet } from '../support/wallet';
+import { A_SIGNING, aProfile, type Fault, KEY_ID, PLAYER, SECRET, TestWallet } from '../support/wallet';
 import {
   aCall,
   type Caller,
@@ -360,11 +360,7 @@ describe('a slow wallet', () => {
 
 test('no log line has the secret, the key or data of the player [X10]', async () => {
   wallet.faults = [...FAULTS, 'none'];
-  const signing = {
-    ...({ type: 'hmac', hash: 'sha256', encoding: 'hex', header: 'X-Signature', prefix: '' } as const),
-    ...{ timestampHeader: null, content: '{{body}}' },
-  };
-  const caller = aCaller({ profile: { signing } });
+  const caller = aCaller({ profile: { signing: A_SIGNING } });
   await caller.calls.start(aCall('op-1', { action: 'credit' }));
   await finish(caller);
   expect(wallet.seen.every(({ headers }) => /^[0-9a-f]{64}$/.test(String(headers['x-signature'])))).toBe(

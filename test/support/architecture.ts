@@ -23,8 +23,8 @@ import {
  *
  *     cli.ts -> commands -> stream, webhook -> publishing -> intake -> ledger -> postgres -> lib
  *                                                                 \-> domain -> lib
- *     commands -> wallet -> contract -> lib, webhook -> contract, and wallet -> postgres
- *     commands -> sandbox -> wallet-check -> wallet, reference-file
+ *     commands -> wallet -> contract -> lib, webhook -> contract, and wallet -> postgres, reference-file
+ *     commands -> sandbox, wallet-check -> wallet
  *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
@@ -34,14 +34,11 @@ export const LAYERS = {
   lib: { files: /^src\/lib\//, mayImport: [] },
   config: { files: /^src\/config\//, mayImport: [] },
   contract: { files: /^src\/contract\//, mayImport: ['lib'] },
-  wallet: { files: /^src\/wallet\//, mayImport: ['lib', 'contract', 'postgres'] },
+  wallet: { files: /^src\/wallet\//, mayImport: ['lib', 'contract', 'reference-file', 'postgres'] },
   domain: { files: /^src\/domain\//, mayImport: ['lib'] },
   telemetry: { files: /^src\/telemetry\//, mayImport: ['lib'] },
   'reference-file': { files: /^src\/reference-file\//, mayImport: ['lib', 'domain'] },
-  'wallet-check': {
-    files: /^src\/wallet-check\//,
-    mayImport: ['lib', 'contract', 'wallet', 'reference-file'],
-  },
+  'wallet-check': { files: /^src\/wallet-check\//, mayImport: ['lib', 'contract', 'wallet'] },
   postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
   intake: { files: /^src\/intake\//, mayImport: ['lib', 'domain', 'ledger', 'postgres', 'telemetry'] },
@@ -94,10 +91,7 @@ export const LAYERS = {
   },
   sandbox: {
     files: /^src\/sandbox\//,
-    mayImport: [
-      ...['lib', 'contract', 'domain', 'wallet', 'wallet-check'],
-      ...['reference-file', 'postgres', 'telemetry'],
-    ],
+    mayImport: [...['lib', 'contract', 'domain', 'wallet'], ...['reference-file', 'postgres', 'telemetry']],
   },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
@@ -150,7 +144,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
 
 /** Code without I/O and clock: the domain, the contract, and the decisions about wallets. */
 const PURE_FILES =
-  /^src\/(domain|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|needs|report|scenario|template)\.ts$/;
+  /^src\/(domain|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$/;
 
 function isPure(path: string): boolean {
   return PURE_FILES.test(path);

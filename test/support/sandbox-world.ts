@@ -45,6 +45,8 @@ export class SandboxWorld {
   delayMs: () => number = () => 0;
   /** How often each op_id came. */
   readonly seen = new Map<string, number>();
+  /** The tenants that the calls named in a header of the profile. */
+  readonly tenants = new Set<unknown>();
 
   private constructor(
     readonly databaseUrl: string,
@@ -65,7 +67,13 @@ export class SandboxWorld {
     });
     expect((await apply.ending()).code).toBe(0);
     const profile = readFileSync(join(ROOT, 'schemas/examples/wallet.yaml'), 'utf8');
-    world.files.write('wallet.yaml', profile.replaceAll(ADDRESS, `http://127.0.0.1:${world.proxy.port}`));
+    world.files.write(
+      'wallet.yaml',
+      profile
+        .replaceAll(ADDRESS, `http://127.0.0.1:${world.proxy.port}`)
+        .replace('amounts: minor', 'amounts: minor\nheaders: { X-Tenant: tenant-7 }\nconnections: 20')
+        .replace('values: [ok]', 'values: [done, ok]'),
+    );
     world.files.write('wallet.secret', SECRET);
     world.files.write('hook.secret', world.secret);
     return world;
@@ -168,6 +176,7 @@ games: [{ id: g1 }]
     const body = Buffer.concat(chunks);
     const opId = opIdOf(body);
     this.seen.set(opId, (this.seen.get(opId) ?? 0) + 1);
+    this.tenants.add(request.headers['x-tenant']);
     const fault = this.faultOf((request.url ?? '').split('/').at(-1) ?? '', opId);
     await sleep(this.delayMs());
     if (fault === 'away') {

@@ -1,8 +1,10 @@
 /** A wallet for tests: it moves money in memory, keeps its answers, and fails on demand. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { WalletAction } from '../../src/contract/actions';
 import { isObject, parseJson } from '../../src/lib/json';
-import type { CallProfile } from '../../src/wallet/profile';
+import type { ActionProfile, CallProfile, Signing } from '../../src/wallet/profile';
+import type { Template } from '../../src/wallet/template';
 
 /** The ways in which one request fails. `lost`: it takes effect, and its reply does not arrive. */
 export type Fault =
@@ -146,26 +148,37 @@ export const SECRET = 'the-secret-of-the-wallet';
 
 /** A profile of a test wallet. */
 export function aProfile(baseUrl: string, more: Partial<CallProfile> = {}): CallProfile {
-  const money = { player: '{{player}}', amount: '{{number:amount}}' };
-  const original = { original: '{{original_op_id}}' };
+  const meta = { op_id: '{{op_id}}' };
+  const money = { meta, player: '{{player}}', amount: '{{amount|number}}' };
+  const original = { original: '{{original}}' };
+  const action = (name: WalletAction, payload: Template): [WalletAction, ActionProfile] => [
+    name,
+    { path: `/v2/wallet/${name}`, payload, enumField: null },
+  ];
   return {
     operatorId: 'acme',
-    environment: 'test',
     baseUrl,
     keyId: KEY_ID,
     idempotencyHeader: 'Idempotency-Key',
-    ts: 'iso',
-    signing: { type: 'none' },
-    actions: {
-      balance: { path: '/v2/wallet/balance', payload: { player: '{{player}}' } },
-      debit: { path: '/v2/wallet/debit', payload: money },
-      credit: { path: '/v2/wallet/credit', payload: money },
-      rollback: { path: '/v2/wallet/rollback', payload: { ...original, player: '{{player}}' } },
-      reconcile: { path: '/v2/wallet/reconcile', payload: original },
-    },
-    success: { field: ['status'], is: 'ok' },
-    balance: ['data', 'balance'],
+    headers: new Map(),
+    ts: 'rfc3339',
+    amounts: 'minor',
+    signing: null,
+    actions: new Map([
+      action('balance', { meta, player: '{{player}}' }),
+      action('debit', money),
+      action('credit', money),
+      action('rollback', { ...original, player: '{{player}}', meta }),
+      action('reconcile', { ...original, meta }),
+    ]),
+    answers: { balance: 'data.balance', success: { field: 'status', values: ['ok'] }, changing: [] },
     connections: 4,
     ...more,
   };
 }
+
+/** A signature of the body. */
+export const A_SIGNING: Signing = {
+  ...{ scheme: 'hmac-sha256', encoding: 'hex', header: 'X-Signature', prefix: '', timestampHeader: null },
+  ...{ content: '{{body}}', secretFile: 'wallet.secret' },
+};

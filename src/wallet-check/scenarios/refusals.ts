@@ -1,6 +1,6 @@
 /** Scenarios of players who may not bet, of money, and of malformed calls. */
 import type { ErrorCode } from '../../contract/error-codes';
-import type { PlayerKind } from '../profile';
+import type { PlayerKind } from '../../wallet/profile';
 import {
   type Call,
   call,

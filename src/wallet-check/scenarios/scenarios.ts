@@ -1,5 +1,5 @@
 /** All scenarios, in the order in which they run. */
-import type { WalletProfile } from '../profile';
+import type { WalletProfile } from '../../wallet/profile';
 import type { Scenario } from '../scenario';
 import { MONEY, unsupportedScenarios } from './money';
 import { REPEATED, ROLLED_BACK } from './once';

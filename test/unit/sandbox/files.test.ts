@@ -5,10 +5,8 @@ import Ajv2020 from 'ajv/dist/2020';
 import { parse } from 'yaml';
 import { objectOf } from '../../../dev/compatibility/json-schema';
 import { parseSandboxConfig } from '../../../src/sandbox/config-file';
-import { callProfileOf } from '../../../src/sandbox/wallet-profile';
-import { makeWalletClient } from '../../../src/wallet/client';
-import { renderPayload } from '../../../src/wallet/profile';
-import { parseProfile } from '../../../src/wallet-check/profile-file';
+import { makeCall } from '../../../src/wallet/call-change';
+import { parseProfile } from '../../../src/wallet/profile-file';
 
 const EXAMPLES = join(__dirname, '../../../schemas/examples');
 const example = (name: string) => readFileSync(join(EXAMPLES, name), 'utf8');
@@ -92,50 +90,18 @@ test('the example fits the schema', () => {
   expect([validate(parse(example('sandbox.yaml'))), validate.errors]).toEqual([true, null]);
 });
 
-describe('the profile of a wallet', () => {
-  const read = (text: string) => {
-    const parsed = parseProfile(text, 'wallet.yaml');
-    if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
-    return callProfileOf(parsed.profile);
-  };
+test.each(['wallet.yaml', 'wallet-minimal.yaml'])('rounds can be played by the profile %s', (name) => {
+  const parsed = parseProfile(example(name), name);
+  if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
   const values = {
     ...{ player: 'p', token: 't', currency: 'EUR', exponent: '2', round: 'r', game: 'g', amount: '100' },
   };
-
-  test.each(['wallet.yaml', 'wallet-minimal.yaml'])('%s is usable by the caller of wallets', (name) => {
-    const converted = read(example(name));
-    if ('faults' in converted) throw new Error(converted.faults.join());
-    const { profile } = converted;
-    expect(() =>
-      makeWalletClient(profile, {
-        ...{ secret: () => Buffer.from('s'), monotonicNow: () => 0, wallNow: () => 0 },
-      }),
-    ).not.toThrow();
-    for (const action of ['debit', 'credit', 'rollback'] as const) {
-      const template = profile.actions[action];
-      if (template === undefined) throw new Error(`the profile has no ${action}`);
-      const more = { original: 'bet', original_op_id: 'bet' };
-      expect(renderPayload(template, 'op', action === 'debit' ? values : { ...values, ...more }).type).toBe(
-        'payload',
-      );
-    }
-  });
-
-  test('names the original of a rollback by the op_id, and writes numbers as numbers', () => {
-    const converted = read(example('wallet.yaml'));
-    if ('faults' in converted) throw new Error(converted.faults.join());
-    const { rollback, debit } = converted.profile.actions;
-    const rendered = rollback && renderPayload(rollback, 'op', { ...values, original_op_id: 'bet-1' });
-    expect(rendered).toEqual({ type: 'payload', json: expect.stringContaining('"original":"bet-1"') });
-    const bet = debit && renderPayload(debit, 'op', values);
-    expect(bet).toEqual({ type: 'payload', json: expect.stringContaining('"exponent":2') });
-  });
-
-  test('with headers of its own, or two words for a success, is refused with both reasons', () => {
-    const text = example('wallet.yaml')
-      .replace('amounts: minor', 'headers: { X-A: b }\namounts: minor')
-      .replace('values: [ok]', 'values: [ok, done]');
-    const converted = read(text);
-    expect('faults' in converted ? converted.faults : []).toHaveLength(2);
-  });
+  const payloadOf = (action: 'debit' | 'credit' | 'rollback', more: Record<string, string>) => {
+    const made = makeCall(parsed.profile, { action, opId: 'op', values: { ...values, ...more } });
+    if (made.type === 'malformed') throw new Error(made.faults.join());
+    return made.call.payload;
+  };
+  expect(payloadOf('debit', {})).toContain('"100"');
+  expect(payloadOf('credit', { original: 'bet-1' })).toContain('"100"');
+  expect(payloadOf('rollback', { original: 'bet-1' })).toContain('"bet-1"');
 });

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../../../dev/servers/download';
+import { parseProfile } from '../../../src/wallet/profile-file';
 import { type EndpointReply, endpointChecksFor } from '../../../src/wallet-check/endpoints';
-import { parseProfile } from '../../../src/wallet-check/profile-file';
 
 const NOW = 1_800_000_000;
 

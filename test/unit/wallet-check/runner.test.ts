@@ -1,8 +1,9 @@
 /** The runner with a wallet in memory: effects, retries, limits, interruption, and reports without tokens. */
 import type { WalletAction } from '../../../src/contract/actions';
+import { parseJson } from '../../../src/lib/json';
 import type { WalletAnswer, WalletReply } from '../../../src/wallet/answer';
+import { type ActionProfile, fieldAt, type WalletProfile } from '../../../src/wallet/profile';
 import { describeExpectation, isExpected, percentile } from '../../../src/wallet-check/judge';
-import type { ActionProfile, WalletProfile } from '../../../src/wallet-check/profile';
 import { jsonReport, junitReport, textReport } from '../../../src/wallet-check/report';
 import { runScenarios, type ScenarioResult } from '../../../src/wallet-check/runner';
 import {
@@ -16,7 +17,6 @@ import {
   type Step,
   sendOne,
 } from '../../../src/wallet-check/scenario';
-import { type PayloadJson, valueAt } from '../../../src/wallet-check/template';
 import type { WalletTransport } from '../../../src/wallet-check/transport';
 
 const TOKEN = 'token-<of>-the-player';
@@ -28,7 +28,7 @@ const action = (path: string): ActionProfile => ({
 
 const PROFILE: WalletProfile = {
   ...{ baseUrl: 'http://wallet', operatorId: 'acme', keyId: 'k', idempotencyHeader: 'i', headers: new Map() },
-  ...{ ts: 'rfc3339', amounts: 'minor', game: 'g', signing: null, unsupported: new Map() },
+  ...{ ts: 'rfc3339', amounts: 'minor', game: 'g', signing: null, unsupported: new Map(), connections: 2 },
   ...{ catalogue: null, tokenEndpoint: null },
   actions: new Map<WalletAction, ActionProfile>([
     ['balance', action('/balance')],
@@ -47,16 +47,14 @@ const reply = (body: unknown, status = 200): WalletReply => ({
 const failed = (code: string) => reply({ status: 'error', error: { code } });
 
 /** A wallet that keeps a balance, and answers by `special` first. */
-function walletInMemory(
-  special: (action: WalletAction, payload: PayloadJson, calls: number) => WalletReply | undefined,
-) {
+function walletInMemory(special: (path: string, payload: string, calls: number) => WalletReply | undefined) {
   let [balance, calls] = [1_000n, 0];
   const transport: WalletTransport = {
-    call: (action, payload) => {
-      const answer = special(action, payload, ++calls);
+    call: ({ path, payload }) => {
+      const answer = special(path, payload, ++calls);
       if (answer !== undefined) return Promise.resolve(answer);
-      const amount = BigInt(String(valueAt(payload, 'amount') ?? 0));
-      if (action !== 'balance') balance += action === 'debit' ? -amount : amount;
+      const amount = BigInt(String(fieldAt(parseJson(payload), 'amount') ?? 0));
+      if (path !== '/balance') balance += path === '/debit' ? -amount : amount;
       return Promise.resolve(reply({ status: 'ok', balance: String(balance) }));
     },
   };
@@ -170,6 +168,21 @@ test('a scenario without its player, action or place is not run, and says why [O
     'the profile has no player "blocked"',
     'the profile has no action "close_round"',
     'the payload of "debit" has no {{currency}}',
+  ]);
+  expect(wallet.calls()).toBe(0);
+});
+
+test('a value that the payload cannot hold as a number is the reason why a scenario is not run [O9]', async () => {
+  const actions = new Map(PROFILE.actions).set('debit', {
+    ...action('/debit'),
+    payload: { meta: { op_id: '{{op_id}}' }, player: '{{player|number}}', amount: '{{amount}}' },
+  });
+  const wallet = walletInMemory(none);
+  expect(await run([scenario(sendOne(debit('bet')))], wallet.transport, { actions })).toMatchObject([
+    {
+      status: 'not_run',
+      reason: 'the payload of "debit" cannot be written: the value player is not a number',
+    },
   ]);
   expect(wallet.calls()).toBe(0);
 });

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BUG_NAMES, BUGS } from '../../../dev/example-wallet/bugs';
 import { projectRoot } from '../../../dev/servers/download';
+import { parseProfile } from '../../../src/wallet/profile-file';
 import { endpointChecksFor } from '../../../src/wallet-check/endpoints';
-import { parseProfile } from '../../../src/wallet-check/profile-file';
 import { callsOf } from '../../../src/wallet-check/scenario';
 import { scenariosFor, selectScenarios } from '../../../src/wallet-check/scenarios/scenarios';
 

@@ -4,8 +4,8 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { NEVER, systemClock } from '../../../src/lib/clock';
 import { isObject, parseJson } from '../../../src/lib/json';
-import type { WalletProfile } from '../../../src/wallet-check/profile';
-import { parseProfile } from '../../../src/wallet-check/profile-file';
+import type { WalletProfile } from '../../../src/wallet/profile';
+import { parseProfile } from '../../../src/wallet/profile-file';
 import { runScenarios } from '../../../src/wallet-check/runner';
 import { scenariosFor } from '../../../src/wallet-check/scenarios/scenarios';
 import { connectWallet, type TransportOptions, whyUnreachable } from '../../../src/wallet-check/transport';
@@ -62,8 +62,8 @@ function profileWith(more: string): WalletProfile {
 }
 
 const sendOne = (more: string, options: Partial<TransportOptions> = {}) =>
-  connectWallet(profileWith(more), SECRET, NEVER).call('debit', PAYLOAD, {
-    ...{ opId: 'op-1', path: '/debit' },
+  connectWallet(profileWith(more), SECRET, NEVER).call({
+    ...{ opId: 'op-1', path: '/debit', payload: JSON.stringify(PAYLOAD) },
     ...options,
   });
 

@@ -29,7 +29,7 @@ test('a bet without an answer is resent, and then followed by one rollback of it
       expect(change.following).toEqual({
         ...{ opId: 'op-1.rollback', action: 'rollback', dueAt: NOW + 10 },
         payload: '{"original":"op-1","player":"p","meta":{"op_id":"op-1.rollback"}}',
-        values: { player: 'p', amount: '5', original_op_id: 'op-1', original_action: 'debit' },
+        values: { player: 'p', amount: '5', original: 'op-1' },
         contentHash: expect.stringMatching(/^[0-9a-f]{64}$/),
       });
   }
@@ -45,9 +45,8 @@ test('a credit is resent for 72 h, and then followed by a reconcile [O5]', () =>
 });
 
 test('a wallet without the action that would follow leaves the call to people', () => {
-  const { debit, credit } = profile.actions;
   const poor = aProfile('http://127.0.0.1:1', {
-    actions: { ...(debit && { debit }), ...(credit && { credit }) },
+    actions: new Map([...profile.actions].filter(([action]) => action === 'debit' || action === 'credit')),
   });
   const late = NOW + HOUR_MS;
   const first = changeAfter(poor, call(), attempt(SILENCE), NOW);
@@ -66,6 +65,24 @@ test('every reply to every action leaves a call either open with a due time, or 
       if (answer.type === 'ok') expect(change.state).toBe('ok');
     }),
   );
+});
+
+test('a call without a value that it needs, or with a wrong number, is refused with all faults', () => {
+  expect(makeCall(profile, { action: 'debit', opId: 'op-1', values: { amount: '1,5' } })).toEqual({
+    type: 'malformed',
+    faults: [
+      'the payload needs the value player, which the call does not have',
+      'the value amount is not a number',
+    ],
+  });
+  expect(makeCall(profile, { action: 'rollback', opId: 'op-1', values: { player: 'p' } })).toEqual({
+    type: 'malformed',
+    faults: ['the payload needs the value original, which the call does not have'],
+  });
+  expect(makeCall(profile, { action: 'notify', opId: 'op-1', values: {} })).toEqual({
+    type: 'malformed',
+    faults: ['the profile of acme has no notify: add it'],
+  });
 });
 
 test('the hash of the content covers everything but the player [X5]', () => {

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeAuthority } from '../../../dev/servers/certificates';
 import { interpretReply, MAX_REPLY_BYTES } from '../../../src/wallet/answer';
-import { makeWalletClient, UnfitProfile } from '../../../src/wallet/client';
+import { makeWalletClient } from '../../../src/wallet/client';
 import type { CallProfile } from '../../../src/wallet/profile';
 import { startProgram } from '../../support/program';
 import { aProfile } from '../../support/wallet';
@@ -175,8 +175,4 @@ describe('a wallet with a certificate of a private authority', () => {
     },
     60_000,
   );
-});
-
-test('a profile with faults makes no client', () => {
-  expect(() => clientOf('ftp://wallet.example')).toThrow(UnfitProfile);
 });

@@ -1,6 +1,5 @@
 /** Checks of the texts of a profile. */
 import type { Check } from '../reference-file/checks';
-import { isTakenHeader } from '../wallet/request';
 import { placesIn } from './template';
 
 export const anyText: Check = (text) =>
@@ -10,12 +9,6 @@ export const checkHeader: Check = (text) =>
   /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text)
     ? undefined
     : { message: 'HTTP allows no such header name.', remedy: 'Use letters, digits and hyphens.' };
-
-/** Checks a header of wallet calls. Some have a use already. */
-export const checkCallHeader: Check = (text) =>
-  isTakenHeader(text)
-    ? { message: 'This header has another use in wallet calls.', remedy: 'Choose another name.' }
-    : checkHeader(text);
 
 export const checkPath: Check = (text) =>
   /^\/[^\s?#]*$/.test(text)
@@ -47,6 +40,12 @@ export const checkUrl: Check = (text) =>
   (text.includes('?')
     ? { message: 'The address of the wallet has a query.', remedy: 'Remove the part from "?" on.' }
     : undefined);
+
+/** Checks the value of X-API-Key-Id. */
+export const checkKeyId: Check = (text) =>
+  /^[\x20-\x7e]{1,255}$/.test(text)
+    ? undefined
+    : { message: 'HTTP allows no such id of a key.', remedy: 'Use 1 to 255 printable ASCII characters.' };
 
 export const checkHeaderValue: Check = (text) =>
   /^[\t\x20-\x7e]*$/.test(text)

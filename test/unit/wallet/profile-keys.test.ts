@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import { projectRoot } from '../../../dev/servers/download';
 import { isObject } from '../../../src/lib/json';
-import { parseProfile } from '../../../src/wallet-check/profile-file';
+import { parseProfile } from '../../../src/wallet/profile-file';
 
 type Json = Record<string, unknown>;
 
@@ -36,9 +36,9 @@ const each = (node: unknown, value: unknown): Json =>
 /** Every key of the schema with a valid value. */
 const FULL: Json = {
   ...{ environment: 'test', base_url: 'http://w', operator_id: 'o', key_id: 'k', idempotency_header: 'I' },
-  ...{ headers: { H: 'v' }, ts: 'rfc3339', amounts: 'minor', game: 'g' },
+  ...{ headers: { H: 'v' }, ts: 'rfc3339', amounts: 'minor', game: 'g', connections: 2 },
   signing: {
-    ...{ scheme: 'hmac-sha256', header: 'S', timestamp_header: 'T', encoding: 'hex' },
+    ...{ scheme: 'hmac-sha256', header: 'S', prefix: 'v1=', timestamp_header: 'T', encoding: 'hex' },
     ...{ content: '{{body}}', secret_file: 'f' },
   },
   actions: each(propertiesOf(SCHEMA).actions, ACTION),
@@ -86,11 +86,20 @@ const { leaves, mappings } = pathsOf(SCHEMA);
 const OTHERS: Readonly<Record<string, unknown>> = {
   ...{ base_url: 'http://other', headers: { H: 'other' }, ts: 'unix_s', amounts: 'major', method: 'POST' },
   ...{ encoding: 'base64', content: '{{path}}{{body}}', path: '/other', exponent: 3, requests: 11 },
-  ...{ seconds: 11, url: 'http://other/e', body: { a: 2 }, values: ['other'], changing: ['other'] },
+  ...{
+    connections: 3,
+    scheme: 'hmac-sha512',
+    timestamp_header: 'T2',
+    seconds: 11,
+    url: 'http://other/e',
+    body: { a: 2 },
+    values: ['other'],
+    changing: ['other'],
+  },
   payload: { ...ACTION.payload, more: 'other' },
 };
-/** Each has one allowed value. */
-const CONSTANT = ['environment', 'signing.scheme'];
+/** It has one allowed value. */
+const CONSTANT = ['environment'];
 
 test('a profile with every key of the schema is valid for both', () => {
   expect(faultsOf(FULL)).toEqual([]);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import { parseDocument } from 'yaml';
 import { projectRoot } from '../../../dev/servers/download';
-import { parseProfile } from '../../../src/wallet-check/profile-file';
+import { parseProfile } from '../../../src/wallet/profile-file';
 
 const EXAMPLES = ['wallet.yaml', 'wallet-minimal.yaml'] as const;
 const textOf = (file: string) => readFileSync(join(projectRoot, 'schemas/examples', file), 'utf8');
@@ -79,6 +79,32 @@ test.each([
 ])('%s is a fault', (_, was, is, message) => {
   const text = textOf('wallet-minimal.yaml').replace(was, is);
   expect(faultsOf(text).join('\n')).toContain(message);
+});
+
+test('every value that a request could not carry is a fault, without the value of a secret [O7]', () => {
+  const text = textOf('wallet.yaml')
+    .replace('base_url: http://127.0.0.1:8787', 'base_url: http://me:word@wallet.example/')
+    .replace('key_id: wallet-key-1', 'key_id: "k\\r\\nx: y"')
+    .replace('idempotency_header: Idempotency-Key', 'idempotency_header: X-Request-Id')
+    .replace('header: X-Signature', 'header: "a b"')
+    .replace(
+      'timestamp_header: X-Timestamp\n  content: "',
+      'timestamp_header: x-tenant\n  content: "{{other}}',
+    )
+    .replace('path: /v2/wallet/balance', 'path: v2?x')
+    .replace('amounts: minor', 'amounts: minor\nconnections: 1\nheaders: { X-Tenant: a }');
+  const faults = faultsOf(text);
+  expect(faults.map((fault) => fault.replace(/^\d+:\d+ /, ''))).toEqual([
+    'base_url: The URL holds credentials.',
+    'key_id: HTTP allows no such id of a key.',
+    'idempotency_header: This header has another use in wallet calls.',
+    'connections: This is no number of the allowed range.',
+    'signing.header: HTTP allows no such header name.',
+    'signing.timestamp_header: This header has another use in wallet calls.',
+    'signing.content: The place {{other}} is unknown.',
+    'actions.balance.path: The path is no path of a URL.',
+  ]);
+  expect(faults.join()).not.toContain('word');
 });
 
 test('an empty file has a remedy of profiles', () => {

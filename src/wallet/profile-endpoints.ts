@@ -1,29 +1,38 @@
 /** Reads the parts of a profile that describe the catalogue and the token endpoint. */
-import type { Check } from '../reference-file/checks';
 import type { Mapping, Slot, TreeReader } from '../reference-file/reader';
-import { anyText, checkEndpoint, checkField, checkHeader } from './field-checks';
 import type { CatalogueProfile, EndpointRequest, TokenProfile } from './profile';
-import type { PayloadJson } from './template';
+import { anyText, checkEndpoint, checkField, checkHeader } from './profile-checks';
+import type { Template } from './template';
 
 /** The readers of the whole profile, which report faults. */
 export interface EndpointNodes {
   readonly nodes: TreeReader;
   headers(slot: Slot): ReadonlyMap<string, string>;
-  json(slot: Slot): PayloadJson | null;
+  json(slot: Slot): Template | null;
 }
 
 const REQUEST_KEYS = ['url', 'method', 'headers', 'body'] as const;
 
 export function readCatalogue(readers: EndpointNodes, slot: Slot): CatalogueProfile | null {
   const keys = [...REQUEST_KEYS, 'timestamp_header', 'limit_parameter', 'items'];
-  const node = readers.nodes.mapping(slot, keys);
+  const { nodes } = readers;
+  const node = nodes.mapping(slot, keys);
   if (node === undefined) return null;
-  const text = requiredText(readers.nodes, node);
   return {
     ...readRequest(readers, node),
-    timestampHeader: text('timestamp_header', checkHeader, 'Name the header with the time of the request.'),
-    limitParameter: readers.nodes.text(node.get('limit_parameter'), anyText) ?? 'limit',
-    items: text('items', checkField, 'Write the path of the list of games, such as data.games.'),
+    timestampHeader: nodes.requiredText(
+      node,
+      'timestamp_header',
+      checkHeader,
+      'Name the header with the time of the request.',
+    ),
+    limitParameter: nodes.text(node.get('limit_parameter'), anyText) ?? 'limit',
+    items: nodes.requiredText(
+      node,
+      'items',
+      checkField,
+      'Write the path of the list of games, such as data.games.',
+    ),
   };
 }
 
@@ -42,14 +51,9 @@ export function readTokenEndpoint(readers: EndpointNodes, slot: Slot): TokenProf
 function readRequest(readers: EndpointNodes, node: Mapping): EndpointRequest {
   const { nodes } = readers;
   return {
-    url: requiredText(nodes, node)('url', checkEndpoint, 'Write the whole address of the endpoint.'),
+    url: nodes.requiredText(node, 'url', checkEndpoint, 'Write the whole address of the endpoint.'),
     method: nodes.word(node.get('method'), ['GET', 'POST'] as const) ?? 'GET',
     headers: readers.headers(node.get('headers')),
     body: readers.json(node.get('body')),
   };
-}
-
-function requiredText(nodes: TreeReader, node: Mapping) {
-  return (key: string, check: Check, remedy: string): string =>
-    nodes.text(nodes.required(node, key, remedy), check) ?? '';
 }

@@ -1,4 +1,7 @@
-/** Reads a profile from YAML: a profile, or all faults of the file with their places and remedies. */
+/**
+ * Reads a profile from YAML: a profile, or all faults of the file with their places and remedies. Every use
+ * of a profile begins here, so nothing checks it again.
+ */
 import { WALLET_ACTION_NAMES, WALLET_ACTIONS, type WalletAction } from '../contract/actions';
 import { quoted } from '../lib/printable';
 import type { Check } from '../reference-file/checks';
@@ -6,22 +9,13 @@ import { type Mapping, type Slot, suggestion, TreeReader } from '../reference-fi
 import { childPath, FaultReport, type FileFault } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
 import { readTree } from '../reference-file/yaml';
-import { type EndpointNodes, readCatalogue, readTokenEndpoint } from './endpoint-file';
-import {
-  anyText,
-  checkCallHeader,
-  checkField,
-  checkHeader,
-  checkHeaderValue,
-  checkPath,
-  checkSignedContent,
-  checkUrl,
-} from './field-checks';
 import {
   type ActionProfile,
   type AnswerProfile,
   type CheckLimits,
+  CONNECTIONS,
   DEFAULT_CHECK_LIMITS,
+  fieldAt,
   LARGEST_CHECK_LIMITS,
   PLAYER_KINDS,
   type PlayerKind,
@@ -32,14 +26,18 @@ import {
   type WalletProfile,
 } from './profile';
 import {
-  isPlace,
-  type PayloadJson,
-  type PayloadPlace,
-  PLACES,
-  placesIn,
-  placesOf,
-  valueAt,
-} from './template';
+  anyText,
+  checkField,
+  checkHeader,
+  checkHeaderValue,
+  checkKeyId,
+  checkPath,
+  checkSignedContent,
+  checkUrl,
+} from './profile-checks';
+import { type EndpointNodes, readCatalogue, readTokenEndpoint } from './profile-endpoints';
+import { OWN_HEADERS } from './request';
+import { isPlace, NEEDED_PLACES, PLACES, placesIn, placesOf, type Template } from './template';
 
 export type ParsedProfile = { readonly profile: WalletProfile } | { readonly faults: readonly FileFault[] };
 
@@ -68,6 +66,7 @@ const TOP_KEYS = [
   'actions',
   'unsupported',
   'answers',
+  'connections',
   'players',
   'limits',
   'catalogue',
@@ -77,18 +76,17 @@ const TOP_KEYS = [
 /** The actions without which no effect can be seen. */
 const REQUIRED_ACTIONS: readonly WalletAction[] = ['balance', 'debit', 'credit', 'rollback'];
 
-/** The places that the payload of an action must have. */
-const REQUIRED_PLACES: Readonly<Partial<Record<WalletAction, readonly PayloadPlace[]>>> = {
-  balance: ['player'],
-  debit: ['op_id', 'player', 'amount'],
-  credit: ['op_id', 'player', 'amount'],
-  debit_and_credit: ['op_id', 'player', 'amount', 'win'],
-  rollback: ['original'],
-  reconcile: ['original'],
-};
-
 class ProfileReader {
   private readonly nodes: TreeReader;
+  /** The lower-case headers of calls, each of which has one use. */
+  private readonly taken = new Set(OWN_HEADERS);
+  private readonly callHeader: Check = (text) => {
+    const name = text.toLowerCase();
+    if (this.taken.has(name))
+      return { message: 'This header has another use in wallet calls.', remedy: 'Choose another name.' };
+    this.taken.add(name);
+    return checkHeader(text);
+  };
 
   constructor(private readonly faults: FaultReport) {
     this.nodes = new TreeReader(faults);
@@ -100,28 +98,36 @@ class ProfileReader {
     if (top === undefined) return undefined;
     this.environment(top);
     return {
-      baseUrl: this.text(
+      baseUrl: this.nodes.requiredText(
         top,
         'base_url',
         checkUrl,
         'Write the address, such as base_url: http://127.0.0.1:8787.',
       ),
-      operatorId: this.text(top, 'operator_id', anyText, 'Write the operator_id of the envelope.'),
-      keyId: this.text(top, 'key_id', anyText, 'Write the value of X-API-Key-Id.'),
-      idempotencyHeader: this.text(
+      operatorId: this.nodes.requiredText(
+        top,
+        'operator_id',
+        anyText,
+        'Write the operator_id of the envelope.',
+      ),
+      keyId: this.nodes.requiredText(top, 'key_id', checkKeyId, 'Write the value of X-API-Key-Id.'),
+      idempotencyHeader: this.nodes.requiredText(
         top,
         'idempotency_header',
-        checkCallHeader,
+        this.callHeader,
         'Write the name of the header, such as Idempotency-Key.',
       ),
-      headers: this.headers(top.get('headers'), checkCallHeader),
-      ts: this.optionalWord(top.get('ts'), TIMESTAMP_FORMS, 'rfc3339'),
-      amounts: this.optionalWord(top.get('amounts'), ['minor', 'major'] as const, 'minor'),
-      game: this.optionalText(top.get('game'), anyText) ?? 'wallet-check-game',
+      headers: this.headers(top.get('headers'), this.callHeader),
+      ts: this.nodes.word(top.get('ts'), TIMESTAMP_FORMS) ?? 'rfc3339',
+      amounts: this.nodes.word(top.get('amounts'), ['minor', 'major'] as const) ?? 'minor',
+      game: this.nodes.text(top.get('game'), anyText) ?? 'wallet-check-game',
       signing: this.signing(top.get('signing')),
       actions: this.actions(top),
       unsupported: this.unsupported(top.get('unsupported')),
       answers: this.answers(top),
+      connections:
+        this.nodes.wholeNumber(top.get('connections'), CONNECTIONS.least, CONNECTIONS.most) ??
+        CONNECTIONS.usual,
       players: this.players(top),
       limits: this.limits(top.get('limits')),
       catalogue: readCatalogue(this.endpointNodes(), top.get('catalogue')),
@@ -164,24 +170,24 @@ class ProfileReader {
     if (node === undefined) return null;
     const scheme = this.nodes.required(node, 'scheme', 'Write "scheme: hmac-sha256".');
     return {
-      hash: this.nodes.word(scheme, SIGNING_SCHEMES) === 'hmac-sha512' ? 'sha512' : 'sha256',
-      header: this.text(
+      scheme: this.nodes.word(scheme, SIGNING_SCHEMES) ?? 'hmac-sha256',
+      header: this.nodes.requiredText(
         node,
         'header',
-        checkCallHeader,
+        this.callHeader,
         'Write the name of the header that has the signature.',
       ),
-      prefix: this.optionalText(node.get('prefix'), checkHeaderValue) ?? '',
-      timestampHeader: this.optionalText(node.get('timestamp_header'), checkCallHeader) ?? null,
-      encoding: this.optionalWord(node.get('encoding'), ['hex', 'base64'] as const, 'hex'),
-      content: this.signedContent(node.get('content')),
-      secretFile: this.text(node, 'secret_file', anyText, 'Name a file that holds the secret alone.'),
+      prefix: this.nodes.text(node.get('prefix'), checkHeaderValue) ?? '',
+      timestampHeader: this.nodes.text(node.get('timestamp_header'), this.callHeader) ?? null,
+      encoding: this.nodes.word(node.get('encoding'), ['hex', 'base64'] as const) ?? 'hex',
+      content: this.nodes.text(node.get('content'), checkSignedContent) ?? '{{timestamp}}.{{body}}',
+      secretFile: this.nodes.requiredText(
+        node,
+        'secret_file',
+        anyText,
+        'Name a file that holds the secret alone.',
+      ),
     };
-  }
-
-  private signedContent(slot: Slot): string {
-    const content = this.optionalText(slot, checkSignedContent) ?? '{{timestamp}}.{{body}}';
-    return content.replace(/\{\{\s*(\w+)\s*\}\}/g, '{{$1}}');
   }
 
   private actions(top: Mapping): ReadonlyMap<WalletAction, ActionProfile> {
@@ -212,7 +218,12 @@ class ProfileReader {
     const path =
       shown !== null && node.get('path').tree === undefined
         ? shown
-        : this.text(node, 'path', checkPath, 'Write the path under base_url, such as /v2/wallet/balance.');
+        : this.nodes.requiredText(
+            node,
+            'path',
+            checkPath,
+            'Write the path under base_url, such as /v2/wallet/balance.',
+          );
     const payloadSlot = this.nodes.required(
       node,
       'payload',
@@ -221,12 +232,12 @@ class ProfileReader {
     if (payloadSlot.tree === undefined) return undefined;
     const payload = this.json(payloadSlot.tree, payloadSlot.path);
     const places = placesOf(payload);
-    for (const place of REQUIRED_PLACES[name] ?? []) {
+    for (const place of NEEDED_PLACES[name] ?? []) {
       if (!places.has(place)) {
         this.faults.add(payloadSlot, `The payload has no {{${place}}}.`, `Put "{{${place}}}" in its field.`);
       }
     }
-    const opId = valueAt(payload, 'meta.op_id');
+    const opId = fieldAt(payload, 'meta.op_id');
     if (typeof opId !== 'string' || placesIn(opId).length === 0) {
       this.faults.add(
         payloadSlot,
@@ -234,10 +245,10 @@ class ProfileReader {
         'Write "meta: { op_id: \'{{op_id}}\' }".',
       );
     }
-    return { path, payload, enumField: this.optionalText(node.get('enum_field'), checkField) ?? null };
+    return { path, payload, enumField: this.nodes.text(node.get('enum_field'), checkField) ?? null };
   }
 
-  private json(tree: Tree, path: string): PayloadJson {
+  private json(tree: Tree, path: string): Template {
     if (tree.kind === 'list') return tree.items.map((item, i) => this.json(item, childPath(path, i)));
     if (tree.kind === 'mapping') {
       return Object.fromEntries(
@@ -266,7 +277,7 @@ class ProfileReader {
     const node = this.nodes.mapping(slot, WALLET_ACTION_NAMES);
     return new Map(
       WALLET_ACTION_NAMES.flatMap((name) => {
-        const path = node === undefined ? undefined : this.optionalText(node.get(name), checkPath);
+        const path = node === undefined ? undefined : this.nodes.text(node.get(name), checkPath);
         return path === undefined ? [] : [[name, path] as const];
       }),
     );
@@ -277,7 +288,7 @@ class ProfileReader {
     const node = this.nodes.mapping(slot, ['balance', 'success', 'changing']);
     if (node === undefined) return { balance: '', success: null, changing: [] };
     return {
-      balance: this.text(
+      balance: this.nodes.requiredText(
         node,
         'balance',
         checkField,
@@ -293,7 +304,12 @@ class ProfileReader {
     if (node === undefined) return null;
     const values = this.nodes.required(node, 'values', 'List the texts that mean success.');
     return {
-      field: this.text(node, 'field', checkField, 'Name the field that marks a success, such as status.'),
+      field: this.nodes.requiredText(
+        node,
+        'field',
+        checkField,
+        'Name the field that marks a success, such as status.',
+      ),
       values: this.nodes.list(values, (item) => this.nodes.text(item, anyText)),
     };
   }
@@ -315,44 +331,29 @@ class ProfileReader {
     const node = this.nodes.mapping(slot, ['id', 'token', 'currency', 'exponent', 'earlier_bet']);
     if (node === undefined) return undefined;
     return {
-      id: this.text(node, 'id', anyText, 'Write the id of the player in the wallet.'),
-      token: this.text(node, 'token', anyText, 'Write a token that the wallet accepts for the player.'),
-      currency: this.text(node, 'currency', anyText, "Write the currency of the player's account."),
-      exponent: this.integer(node.get('exponent'), 0, 18) ?? 2,
-      earlierBet: this.optionalText(node.get('earlier_bet'), anyText) ?? null,
+      id: this.nodes.requiredText(node, 'id', anyText, 'Write the id of the player in the wallet.'),
+      token: this.nodes.requiredText(
+        node,
+        'token',
+        anyText,
+        'Write a token that the wallet accepts for the player.',
+      ),
+      currency: this.nodes.requiredText(
+        node,
+        'currency',
+        anyText,
+        "Write the currency of the player's account.",
+      ),
+      exponent: this.nodes.wholeNumber(node.get('exponent'), 0, 18) ?? 2,
+      earlierBet: this.nodes.text(node.get('earlier_bet'), anyText) ?? null,
     };
   }
 
   private limits(slot: Slot): CheckLimits {
     const node = this.nodes.mapping(slot, ['requests', 'seconds']);
     const read = (name: keyof CheckLimits) =>
-      (node && this.integer(node.get(name), 1, LARGEST_CHECK_LIMITS[name])) ?? DEFAULT_CHECK_LIMITS[name];
+      (node && this.nodes.wholeNumber(node.get(name), 1, LARGEST_CHECK_LIMITS[name])) ??
+      DEFAULT_CHECK_LIMITS[name];
     return { requests: read('requests'), seconds: read('seconds') };
-  }
-
-  private text(node: Mapping, key: string, check: Check, remedy: string): string {
-    return this.nodes.text(this.nodes.required(node, key, remedy), check) ?? '';
-  }
-
-  private optionalText(slot: Slot, check: Check): string | undefined {
-    return this.nodes.text(slot, check);
-  }
-
-  private optionalWord<W extends string>(slot: Slot, words: readonly W[], fallback: W): W {
-    return this.nodes.word(slot, words) ?? fallback;
-  }
-
-  private integer(slot: Slot, least: number, most: number): number | undefined {
-    const { tree } = slot;
-    if (tree === undefined || tree.kind === 'broken') return undefined;
-    if (tree.kind === 'leaf' && typeof tree.value === 'number' && Number.isInteger(tree.value)) {
-      if (tree.value >= least && tree.value <= most) return tree.value;
-    }
-    this.faults.add(
-      slot,
-      'This is no number of the allowed range.',
-      `Write a whole number from ${least} to ${most}.`,
-    );
-    return undefined;
   }
 }
