@@ -1,29 +1,46 @@
 /** The programs of docs/producers.md, as they are there, against a running webhook and a running worker. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { findPython, installPackages, type Python } from '../../dev/python';
 import { projectRoot } from '../../dev/servers/download';
 import { HOOK, secret, withWebhook } from '../stream/scene';
 import { aBet, aLogin } from '../support/builders';
 import { testWhere } from '../support/needed';
 import { kafkaBrokers } from '../support/servers';
+import { findGo, findJdk, type Toolchain } from '../support/toolchains';
 import { killWorkers } from '../support/worker';
 
-const RUN_DEADLINE_MS = 120_000;
-/** The first run installs packages. */
-const TEST_DEADLINE_MS = 400_000;
+const RUN_DEADLINE_MS = 300_000;
+/** The first run installs packages, and compiles those of Go. */
+const TEST_DEADLINE_MS = 600_000;
 
 jest.setTimeout(TEST_DEADLINE_MS);
 afterEach(killWorkers);
 
 const page = readFileSync(join(projectRoot, 'docs', 'producers.md'), 'utf8');
-/** By file name, which the first line of each program has. */
-const programs = new Map(
-  [...page.matchAll(/^```(?:python|js)\n(?:#|\/\/) (\S+)\n(.*?)^```$/gms)].map(([, name = '', text = '']) => [
-    name,
-    text,
-  ]),
+
+/** The files that the page shows, by name. The first line of each has its name in a comment. */
+const files = new Map(
+  [...page.matchAll(/^```(?:python|js|java|go|xml)\n(?:#|\/\/|<!--) (\S+)(?: -->)?\n(.*?)^```$/gms)].map(
+    ([, name = '', text = '']) => [name, text],
+  ),
+);
+
+/** The commands that the page shows for a language: how to install packages by each way. */
+const installs = (language: string): string[] =>
+  page
+    .split(/^(?=##)/m)
+    .filter((section) => section.startsWith(`### ${language}\n`))
+    .flatMap((section) => [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text = '']) => text));
+
+type Way = 'webhook' | 'kafka';
+
+/** The commands of the table: how to run the program of a language. */
+const commands = new Map(
+  [...page.matchAll(/^\| \[(\w+)\]\(.*?\| `(.*?)` \| `(.*?)` \|$/gm)].map(
+    ([, language = '', webhook = '', kafka = '']) => [language, { webhook, kafka }],
+  ),
 );
 
 // Beside node_modules, where the programs find their packages.
@@ -32,7 +49,7 @@ let directory = '';
 beforeAll(() => {
   mkdirSync(BUILD, { recursive: true });
   directory = mkdtempSync(join(BUILD, 'producers-'));
-  for (const [name, text] of programs) writeFileSync(join(directory, name), text);
+  for (const [name, text] of files) writeFileSync(join(directory, name), text);
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
@@ -42,29 +59,49 @@ interface Ended {
   readonly stderr: string;
 }
 
-function run(
-  file: string,
-  args: readonly string[],
-  environment: object,
-  events: readonly object[],
-): Promise<Ended> {
-  const input = events.map((event) => `${JSON.stringify(event)}\n`).join('');
+function shell(script: string, environment: object): Promise<Ended> {
+  // The Node.js of this run comes first.
+  const PATH = `${dirname(process.execPath)}${delimiter}${process.env.PATH}`;
+  const settings = {
+    env: { ...process.env, PATH, ...environment },
+    timeout: RUN_DEADLINE_MS,
+    cwd: directory,
+  };
   return new Promise((resolve) => {
-    const settings = { env: { ...process.env, ...environment }, timeout: RUN_DEADLINE_MS, cwd: directory };
-    const child = execFile(file, args, settings, (error, stdout, stderr) =>
+    execFile('bash', ['-ec', script], settings, (error, stdout, stderr) =>
       resolve({ code: error?.code ?? 0, stdout, stderr }),
     );
-    child.stdin?.end(input);
   });
-}
-
-async function packagesOf(python: Python): Promise<{ PYTHONPATH: string }> {
-  const requirements = join(projectRoot, 'test', 'webhook', 'producers', 'requirements.txt');
-  return { PYTHONPATH: await installPackages(python, requirements) };
 }
 
 /** Runs a program on some events. */
 type Run = (environment: object, events: readonly object[]) => Promise<Ended>;
+
+function runOf(language: string, way: Way, toolchain: object): Run {
+  const command = commands.get(language)?.[way] ?? '';
+  return (environment, events) => {
+    writeFileSync(
+      join(directory, 'events.ndjson'),
+      events.map((event) => `${JSON.stringify(event)}\n`).join(''),
+    );
+    return shell(command, { ...toolchain, ...environment });
+  };
+}
+
+/** The packages of Python are pinned by their hashes. */
+async function pythonPackages(python: Python): Promise<{ PYTHONPATH: string }> {
+  const requirements = join(projectRoot, 'test', 'webhook', 'producers', 'requirements.txt');
+  return { PYTHONPATH: await installPackages(python, requirements) };
+}
+
+/** Installs packages by the commands of the page. The tools of a language keep them for the next run. */
+async function pagePackages(language: string, { environment }: Toolchain): Promise<object> {
+  for (const script of installs(language)) {
+    const { code, stdout, stderr } = await shell(script, environment);
+    if (code !== 0) throw new Error(`${script} failed: ${stdout}${stderr}`);
+  }
+  return environment;
+}
 
 const sendsByTheWebhook = (send: Run) =>
   withWebhook({}, async ({ world, webhook }) => {
@@ -106,26 +143,29 @@ const sendsByKafka = (produce: Run) =>
     expect(await world.verdicts()).toEqual({ login: 'accepted', bet: 'accepted' });
   });
 
-test('the page has four programs', () => {
-  expect([...programs.keys()]).toEqual(['send.py', 'send.mjs', 'produce.py', 'produce.mjs']);
+test('the page has a program of each language for each way, and a command that runs it', () => {
+  expect([...files.keys()]).toEqual([
+    ...['send.py', 'send.mjs', 'pom.xml', 'Send.java', 'send.go'],
+    ...['produce.py', 'produce.mjs', 'Produce.java', 'produce.go'],
+  ]);
+  expect([...commands.keys()]).toEqual(['Python', 'JavaScript', 'Java', 'Go']);
+  expect(installs('Java')).toHaveLength(1);
+  expect(installs('Go')).toHaveLength(2);
 });
 
-testWhere(findPython())('Python sends by the webhook', async (python) => {
-  const packages = await packagesOf(python);
-  await sendsByTheWebhook((environment, events) =>
-    run(python.executable, ['send.py'], { ...environment, ...packages }, events),
+describe.each([
+  ['webhook', sendsByTheWebhook],
+  ['kafka', sendsByKafka],
+] as const)('by %s', (way, sends) => {
+  testWhere(findPython())('Python sends', async (python) =>
+    sends(runOf('Python', way, await pythonPackages(python))),
   );
-});
 
-test('JavaScript sends by the webhook', () =>
-  sendsByTheWebhook((environment, events) => run(process.execPath, ['send.mjs'], environment, events)));
+  test('JavaScript sends', () => sends(runOf('JavaScript', way, {})));
 
-testWhere(findPython())('Python sends by Kafka', async (python) => {
-  const packages = await packagesOf(python);
-  await sendsByKafka((environment, events) =>
-    run(python.executable, ['produce.py'], { ...environment, ...packages }, events),
+  testWhere(findJdk())('Java sends', async (jdk) =>
+    sends(runOf('Java', way, await pagePackages('Java', jdk))),
   );
-});
 
-test('JavaScript sends by Kafka', () =>
-  sendsByKafka((environment, events) => run(process.execPath, ['produce.mjs'], environment, events)));
+  testWhere(findGo())('Go sends', async (go) => sends(runOf('Go', way, await pagePackages('Go', go))));
+});

@@ -1,0 +1,39 @@
+/** The compilers of operators' languages, for the programs of the documents. */
+import { spawnSync } from 'node:child_process';
+import { chooseJava, describeJavas, findJavas, findOnPath } from '../../dev/servers/java';
+import type { Environment } from '../../dev/servers/types';
+import type { Problem } from './needed';
+
+const JAVA_VERSION = 17;
+/** That of the Kafka client. */
+const GO_MINOR = 26;
+const VERSION_DEADLINE_MS = 10_000;
+
+/** Variables that the tools of a language need. */
+export interface Toolchain {
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** Java that runs a source file, with Maven. */
+export function findJdk(environment: Environment = process.env): Toolchain | Problem {
+  const remedy = `apt-get install openjdk-${JAVA_VERSION}-jdk-headless maven`;
+  for (const name of ['mvn', 'java', 'javac'])
+    if (findOnPath(name, environment) === undefined) return { problem: `${name} is missing: ${remedy}` };
+  const javas = findJavas(environment);
+  const java = chooseJava(javas, JAVA_VERSION);
+  if (java === undefined) return { problem: `Java ${JAVA_VERSION} is missing: ${describeJavas(javas)}` };
+  return { environment: { JAVA_HOME: java.home } };
+}
+
+export function findGo(environment: Environment = process.env): Toolchain | Problem {
+  const remedy = `install Go 1.${GO_MINOR} or newer`;
+  const executable = findOnPath('go', environment);
+  if (executable === undefined) return { problem: `go is missing: ${remedy}` };
+  const { stdout } = spawnSync(executable, ['env', 'GOVERSION'], {
+    encoding: 'utf8',
+    timeout: VERSION_DEADLINE_MS,
+  });
+  const [, minor] = /^go1\.(\d+)/.exec(stdout ?? '') ?? [];
+  if (Number(minor ?? 0) < GO_MINOR) return { problem: `go is ${stdout?.trim()}: ${remedy}` };
+  return { environment: {} };
+}
