@@ -3,8 +3,9 @@
  * follows. In a terminal the servers then stay up for exploration, until Ctrl-C. The demo removes everything
  * that it made.
  */
-import { makeFeed } from './demo/feed';
+import { type FeedRecord, makeFeed } from './demo/feed';
 import { withDatabase } from './demo/guest';
+import { reportOwnTopic } from './demo/own-topic';
 import { untilDecided } from './demo/progress';
 import { publish } from './demo/publish';
 import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
@@ -12,6 +13,7 @@ import { count, makeScreen, progressBar } from './demo/screen';
 import { describeServers, prepareStage, type Stage } from './demo/stage';
 import { printStory } from './demo/story';
 import { refundByWebhook } from './demo/webhook';
+import { reportWhichOfMine } from './demo/which-of-mine';
 import { InterruptedError, type Servers, startServers } from './servers';
 import { findEngine, removeContainers } from './servers/engine';
 import { findOnPath } from './servers/java';
@@ -39,23 +41,27 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
   screen.passing('reference', 'promo-intake reference apply ...');
   const applied = lastLine(await stage.run('reference', 'apply', stage.referenceFile));
   screen.step('reference', `${applied} (dev/demo/reference.yaml)`);
-  const records = await publishFeed(stage);
+  const feed = [...makeFeed({ seed: SEED, events: EVENTS, now: Date.now() })];
+  const records = await publishFeed(stage, feed);
   const seconds = await decideAll(stage, records);
 
   await withDatabase(stage.databaseUrl, async (client) => {
+    // Without statistics, Postgres may choose plans for the report that take half a minute.
+    await client.query('analyze');
     await reportOutcomes(client, screen);
     const roundId = await printStory(client, screen);
     await reportLedger(client, screen);
     await reportAnomalies(client, screen);
     await refundByWebhook(stage, client, screen);
     reportSpeed(records, seconds, screen);
+    const messages = await reportOwnTopic(stage, screen);
+    await reportWhichOfMine(stage, feed, messages, screen);
     printWhereToLook(stage.databaseUrl, roundId);
   });
 }
 
-async function publishFeed(stage: Stage): Promise<number> {
+async function publishFeed(stage: Stage, feed: readonly FeedRecord[]): Promise<number> {
   const begin = performance.now();
-  const feed = makeFeed({ seed: SEED, events: EVENTS, now: Date.now() });
   const records = await publish(stage, feed, (sent) => screen.passing('publish', progressBar(sent, EVENTS)));
   const seconds = ((performance.now() - begin) / 1_000).toFixed(1);
   screen.step('publish', `${count(records)} records of 5 connections in 4 topics (${seconds} s)`);

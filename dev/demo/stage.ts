@@ -36,6 +36,8 @@ export interface Stage {
   file(name: string): string;
   /** Runs a command of the product to its end, and returns its output. */
   run(...args: string[]): Promise<string>;
+  /** The same for a command that ends with this exit code. */
+  runTo(code: number, ...args: string[]): Promise<string>;
   /** Starts a command that keeps running. */
   start(...args: string[]): Child;
 }
@@ -69,6 +71,7 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     KAFKA_BROKERS: kafkaBrokers,
     DATABASE_URL: databaseUrl,
     DEAD_LETTER_TOPIC: `${topicPrefix}dead-letter`,
+    VERDICT_TOPIC: `${topicPrefix}verdict.{operator}`,
     HTTP_PORT: '0',
     SHUTDOWN_SECONDS: '3',
     WEBHOOK_PORT: '0',
@@ -87,6 +90,12 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     });
   };
 
+  const runTo = async (code: number, ...args: string[]): Promise<string> => {
+    const child = start(...args);
+    await child.untilDone(COMMAND_DEADLINE_MS, code);
+    return child.output();
+  };
+
   return {
     kafkaBrokers,
     databaseUrl,
@@ -94,11 +103,8 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     referenceFile: isKafkaGiven ? referenceWith(topicPrefix, directory) : REFERENCE,
     start,
     file: (name) => join(directory, name),
-    async run(...args) {
-      const child = start(...args);
-      await child.untilDone(COMMAND_DEADLINE_MS);
-      return child.output();
-    },
+    run: (...args) => runTo(0, ...args),
+    runTo,
   };
 }
 

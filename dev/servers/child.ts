@@ -126,12 +126,12 @@ export class Child {
   /**
    * Waits for its end.
    *
-   * @throws unless the exit code is 0
+   * @throws unless it ends with this exit code
    */
-  async untilDone(milliseconds: number): Promise<void> {
+  async untilDone(milliseconds: number, code = 0): Promise<void> {
     // An unreferenced child alone does not keep this program alive; the timer of the deadline does.
     await within(`${this.command.name} ends`, milliseconds, this.ended);
-    if (this.ending !== 'exit code 0') {
+    if (this.ending !== `exit code ${code}`) {
       throw this.failure(`failed (${this.ending})`);
     }
   }

@@ -116,8 +116,50 @@ function expectWholeReport(output: string): void {
   expect(output).toMatch(
     /^ {2}demo-refund +accepted\n {2}demo-refund +duplicate +of the first, which is accepted\n {2}demo-late-bet +skipped +round_refunded\n {2}Net of the round now: bet 0\.00 /m,
   );
+  expectOwnAnswers(output);
   expect(output).toMatch(/^ {2}psql 'postgres:\/\/\S+'$/m);
   expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
+}
+
+/** The faults of the operator's file, in the order of its lines, with the beginning of each remedy. */
+const FAULTS = [
+  ['never received', 'Send it again as it is.'],
+  ['never received: /amount: ', 'It was never received, and its event_id is free.'],
+  ['rejected/bad_amount: /amount: ', 'Send the exact amount as a decimal string, with a new event_id.'],
+  ['rejected/malformed: /', 'Fix the field and send the event with a new event_id.'],
+  ['rejected/no_player: /player_ref: ', 'Name the player and send the event with a new event_id.'],
+  ['rejected/op_unknown: /kind: ', 'Use one of the seven kinds and send the event with a new event_id.'],
+  ['rejected/brand_unmapped: /brand: ', 'Ask support to register the brand'],
+  ['rejected/operator_inactive: /brand: ', 'Ask support to activate the brand'],
+  ['accepted, with other content', 'Give each event its own event_id.'],
+  ['never received, with other content (line 2 has the same', 'Give each event its own event_id.'],
+  ['rejected/no_idempotency_key: ', 'Fix the payload and send the event again.'],
+  ['unidentified: payload: the payload ends too early', 'Nothing can be looked up without an event_id.'],
+] as const;
+
+function expectOwnAnswers(output: string): void {
+  const [, messages, counts = ''] =
+    /^An operator's own answers: promo\.demo\.\S*verdict\.fjordspill\n {2}([\d,]+) messages, all about events of fjordspill: (.*)\.$/m.exec(
+      output,
+    ) ?? [];
+  const parts = [...counts.matchAll(/([\d,]+) (accepted|rejected|skipped|duplicate)/g)];
+  const numberOf = (text = '') => Number(text.replaceAll(',', ''));
+  expect(parts).toHaveLength(4);
+  expect(parts.reduce((sum, [, number]) => sum + numberOf(number), 0)).toBe(numberOf(messages));
+  expect(numberOf(messages)).toBeGreaterThan(10_000);
+  expect(output).toMatch(
+    /"demo-refund","verdict":"accepted".*\n +"reversed":\[\{"currency":"EUR","bet":"[\d.]+"/,
+  );
+  const [, section = ''] =
+    /^Which of mine\? A file of 20 lines with 12 faults\n([\s\S]*?)\n\n/m.exec(output) ?? [];
+  const entries = section.split(/^ +\d+ {2}(?=\S)/m).slice(1);
+  expect(entries).toHaveLength(FAULTS.length);
+  for (const [index, [fault, remedy]] of FAULTS.entries()) {
+    const [head = ''] = entries[index]?.split('\n') ?? [];
+    expect(head.slice(0, fault.length)).toBe(fault);
+    expect(entries[index]?.replaceAll(/\n +/g, ' ')).toContain(remedy);
+  }
+  expect(section).toMatch(/To send again: 1 \(again\.ndjson\)\. To correct: 11 \(faulty\.ndjson\)\.$/);
 }
 
 test('with its own servers and no terminal: prints everything, ends with 0, leaves nothing', async () => {
