@@ -40,6 +40,14 @@ export const BUGS = {
     does: 'takes back what is left of a win that was spent',
     caughtBy: 'rollback-of-spent-win',
   },
+  one_rollback_a_round: {
+    does: 'returns one stake for each round, and no further one',
+    caughtBy: 'void-round',
+  },
+  rolled_back_win_paid_again: {
+    does: 'pays a win again that was rolled back',
+    caughtBy: 'void-round-win-again',
+  },
   reconcile_refuses_unknown: {
     does: 'answers a reconcile with ERROR_CODE_UNKNOWN_ORIGINAL',
     caughtBy: 'reconcile-unknown',

@@ -63,7 +63,10 @@ export class ExampleWallet {
       if (earlier.content !== call.content && !this.bugs.has('content_not_compared'))
         return failure('ERROR_CODE_IDEMPOTENCY_CONFLICT');
       if (earlier.state !== 'rolled_back') return earlier.answer;
-      if (!this.bugs.has('rolled_back_taken_again')) return failure('ERROR_CODE_ALREADY_ROLLED_BACK');
+      const isTaken = this.bugs.has(
+        call.action === 'credit' ? 'rolled_back_win_paid_again' : 'rolled_back_taken_again',
+      );
+      if (!isTaken) return failure('ERROR_CODE_ALREADY_ROLLED_BACK');
     }
     if (await this.isRolledBackEarly(call.opId)) return failure('ERROR_CODE_ALREADY_ROLLED_BACK');
     if (this.bugs.has('op_id_not_locked')) await sleep(GAP_MS);
@@ -164,6 +167,7 @@ export class ExampleWallet {
       return undefined;
     }
     if (original.state === 'rolled_back' && !bugs.has('rollback_each_time')) return undefined;
+    if (bugs.has('one_rollback_a_round') && (await this.hasRollback(call))) return undefined;
     const isReturned = original.state !== 'refused' || bugs.has('rollback_of_refused_pays');
     let change = isReturned ? BigInt(original.stake) - BigInt(original.win) : 0n;
     // This is DEBIT_MODE_REJECT: a win that the player has spent cannot be taken back.
@@ -209,6 +213,16 @@ export class ExampleWallet {
   private originalId({ original }: WalletCall): string {
     if (!this.bugs.has('op_ids_by_action')) return original;
     return `debit:${original}`;
+  }
+
+  /** Whether another call of the round was rolled back; only a bug asks. */
+  private async hasRollback(call: WalletCall): Promise<boolean> {
+    const { rows } = await this.db.query(
+      `select 1 from example_wallet.operations o join example_wallet.operations p using (player, round)
+       where o.op_id = $1 and p.state = 'rolled_back'`,
+      [this.originalId(call)],
+    );
+    return rows.length > 0;
   }
 
   private async rememberRollback(opId: string): Promise<void> {

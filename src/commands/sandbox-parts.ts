@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { readSecrets } from '../config/webhook';
+import type { WalletAction } from '../contract/actions';
 import { attributeRounds } from '../ledger/attributions';
 import { messageOf } from '../lib/errors';
 import type { StoreAccess } from '../postgres/pool';
@@ -18,7 +19,7 @@ import { sendBatch } from '../webhook/client';
 export interface SandboxWallet {
   readonly operatorId: string;
   readonly client: WalletClient;
-  readonly isClosing: boolean;
+  readonly actions: ReadonlySet<WalletAction>;
   readonly writeAmount: WriteWalletAmount;
 }
 
@@ -96,7 +97,7 @@ async function readWallet(
     ...{ secret: () => Buffer.from(secret), monotonicNow: () => performance.now(), wallNow: Date.now },
   });
   return {
-    ...{ operatorId: id, client, isClosing: profile.actions.has('close_round') },
+    ...{ operatorId: id, client, actions: new Set(profile.actions.keys()) },
     writeAmount: (minor, exponent) => writeAmount(minor, profile.amounts, exponent),
   };
 }

@@ -97,7 +97,7 @@ export async function sandbox(options: Options): Promise<number> {
           ...makeOperations({ config, store: sessions, clock, newId }),
           ...makeRoundOperations({
             ...{ sessions, store, rounds, newId, wallNow: Date.now, stop },
-            wallets: new Map(wallets.map((wallet) => [wallet.operatorId, wallet])),
+            wallets: new Map(wallets.map(({ operatorId, actions }) => [operatorId, actions])),
           }),
         };
         const handler = makeSandboxHandler({

@@ -79,15 +79,15 @@ export function makeSandboxHandler(deps: HandlerDeps): SandboxHandler {
       : answer;
   }
 
-  /** The same call is the one with the same operation, key and body. */
+  /** The same call is the one with the same operation, key and body, and the same ordered fault. */
   async function failsNow(
     call: ReceivedCall,
     { operation }: SandboxRoute,
     { operator, key }: Caller,
-    { times, name }: OrderedFault,
+    { times, name, token }: OrderedFault,
   ): Promise<boolean> {
     if (times === null) return true;
-    const hash = hashOf([operation, key.id, name, Buffer.from(call.body).toString('base64')]);
+    const hash = hashOf([operation, key.id, name, token ?? null, Buffer.from(call.body).toString('base64')]);
     return (await store.countFault(operator.id, hash)) <= times;
   }
 

@@ -123,6 +123,7 @@ export interface PlayRequest {
   readonly bets: readonly string[];
   readonly wins?: readonly string[];
   readonly ending?: 'settle' | 'void';
+  readonly atomic?: boolean;
 }
 
 export const PLAY_SCHEMA = {
@@ -138,6 +139,11 @@ export const PLAY_SCHEMA = {
       description:
         'void: the game gives the round up after its bets, and each stake is rolled back. settle by default.',
       enum: ['settle', 'void'],
+    },
+    atomic: {
+      description:
+        'true: the one bet and the one win are one debit_and_credit of the wallet. false by default.',
+      type: 'boolean',
     },
   },
   examples: [{ session_id: 's-1', bets: ['1.00'], wins: ['2.50'] }],

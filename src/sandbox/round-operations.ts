@@ -1,4 +1,5 @@
 /** The calls that play and show rounds. */
+import type { WalletAction } from '../contract/actions';
 import { type Currency, currencyOf, MAX_MINOR, toMinor } from '../domain/event/money';
 import { refuse, type SandboxAnswer, success } from './answers';
 import type { SandboxSession } from './launch';
@@ -16,8 +17,8 @@ export interface RoundOperationsDeps {
   readonly sessions: Pick<SessionStore, 'findSession'>;
   readonly store: RoundStore;
   readonly rounds: Pick<Rounds, 'drive' | 'callsOf'>;
-  /** The operators with a wallet, and whether the wallet has the action that closes a round. */
-  readonly wallets: ReadonlyMap<string, { readonly isClosing: boolean }>;
+  /** The actions of the wallet of each operator that has one. */
+  readonly wallets: ReadonlyMap<string, ReadonlySet<WalletAction>>;
   readonly newId: () => string;
   /** Milliseconds since 1970. */
   readonly wallNow: () => number;
@@ -36,7 +37,7 @@ export function makeRoundOperations(deps: RoundOperationsDeps): Operations {
     if (session === null) return noSession();
     const wrong = whyNoRound(session);
     if (wrong !== undefined) return wrong;
-    const plan = planOf(session, request, `r-${newId()}`, wallet.isClosing, wallNow());
+    const plan = planOf(session, request, { newId, actions: wallet, now: wallNow() });
     if ('status' in plan) return plan;
     const isAttributed = session.promoPlayerRef !== null && operator.intake !== null;
     const begun = await store.beginRound(
@@ -90,12 +91,17 @@ function whyNoRound({ state, player }: SandboxSession): SandboxAnswer | undefine
   return refuse('session_token_conflict', 'the session has ended; launch a game with a new token');
 }
 
+interface PlanTerms {
+  readonly newId: () => string;
+  readonly actions: ReadonlySet<WalletAction>;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
 function planOf(
   { player, token, game, brand, currency: code }: SandboxSession,
-  { round_id, bets, wins = [], ending = 'settle' }: PlayRequest,
-  newRoundId: string,
-  isClosed: boolean,
-  now: number,
+  { round_id, bets, wins = [], ending = 'settle', atomic: isAtomic = false }: PlayRequest,
+  { newId, actions, now }: PlanTerms,
 ): RoundPlan | SandboxAnswer {
   const currency = currencyOf(code);
   if (currency === undefined || player === null || token === null)
@@ -108,9 +114,17 @@ function planOf(
     );
   if (ending === 'void' && wins.length > 0)
     return refuse('invalid_request', 'a round that is void has no wins; leave them out');
+  if (isAtomic && (bets.length !== 1 || wins.length !== 1))
+    return refuse(
+      'invalid_request',
+      'an atomic round has one bet and one win; leave atomic out, or the others',
+    );
+  if (isAtomic && !actions.has('debit_and_credit'))
+    return refuse('unsupported action', 'the profile of the wallet has no debit_and_credit; add it');
   return {
-    ...{ roundId: round_id ?? newRoundId, player, token, game, brand, currency: code, scale: currency.scale },
-    ...{ bets: stakes, wins: payouts, isVoid: ending === 'void', isClosed },
+    ...{ roundId: round_id ?? `r-${newId()}`, key: newId(), player, token, game, brand },
+    ...{ currency: code, scale: currency.scale, bets: stakes, wins: payouts, isVoid: ending === 'void' },
+    ...{ isClosed: actions.has('close_round'), isAuthenticated: actions.has('authenticate'), isAtomic },
     occurredAt: new Date(now).toISOString(),
   };
 }

@@ -233,7 +233,8 @@ function isPlan(value: unknown): value is RoundPlan {
     isObject(value) &&
     Array.isArray(value.bets) &&
     Array.isArray(value.wins) &&
-    typeof value.roundId === 'string'
+    typeof value.roundId === 'string' &&
+    typeof value.key === 'string'
   );
 }
 

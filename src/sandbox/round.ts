@@ -14,6 +14,8 @@ import type { CallState } from '../wallet/call-change';
 /** A round as it is stored at its begin. Amounts are in minor units, as digits. */
 export interface RoundPlan {
   readonly roundId: string;
+  /** A random word in all ids of the round. A forgotten sandbox has other ids for the same round_id. */
+  readonly key: string;
   readonly player: string;
   readonly token: string;
   readonly game: string;
@@ -26,6 +28,10 @@ export interface RoundPlan {
   readonly isVoid: boolean;
   /** Whether the wallet has the action that closes a round. */
   readonly isClosed: boolean;
+  /** Whether the wallet has the action that authenticates a session. The round begins with it. */
+  readonly isAuthenticated: boolean;
+  /** Whether the one bet and the one win are one call of the wallet. */
+  readonly isAtomic: boolean;
   readonly occurredAt: string;
 }
 
@@ -50,10 +56,12 @@ export type RoundStep =
   | { readonly type: 'end'; readonly state: Exclude<RoundState, 'playing'> };
 
 export interface PlannedCall {
-  readonly action: 'debit' | 'credit' | 'rollback' | 'close_round';
+  readonly action: 'authenticate' | 'debit' | 'debit_and_credit' | 'credit' | 'rollback' | 'close_round';
   readonly opId: string;
   /** In minor units, as digits. Null without an amount. */
   readonly amount: string | null;
+  /** The win of an atomic call. */
+  readonly win: string | null;
   /** The op_id of the call that this one refers to. */
   readonly original: string | null;
 }
@@ -62,26 +70,29 @@ export interface PlannedCall {
 type Outcome = 'missing' | 'open' | 'done' | 'refused' | 'returned' | 'unresolved';
 
 export function nextOfRound(plan: RoundPlan, calls: RoundCalls): RoundStep {
-  const { bets, wins } = plan;
-  const betIds = bets.map((_, place) => idOf(plan, 'bet', place));
-  const winIds = wins.map((_, place) => idOf(plan, 'win', place));
-  for (const [place, opId] of betIds.entries()) {
-    const outcome = outcomeOf(opId, calls);
-    if (outcome === 'missing') return { type: 'call', call: { ...debitOf(plan, place), opId } };
+  if (plan.isAuthenticated) {
+    const call = callOf('authenticate', idOf(plan, 'session'));
+    const outcome = outcomeOf(call.opId, calls);
+    if (outcome === 'missing') return { type: 'call', call };
+    if (outcome === 'open') return { type: 'wait' };
+    if (outcome !== 'done') return { type: 'end', state: 'refused' };
+  }
+  const stakes = stakesOf(plan);
+  for (const call of stakes) {
+    const outcome = outcomeOf(call.opId, calls);
+    if (outcome === 'missing') return { type: 'call', call };
     if (outcome === 'open') return { type: 'wait' };
     if (outcome === 'unresolved') return { type: 'end', state: 'unresolved' };
     if (outcome === 'returned') return voided(plan, calls);
     // The player cannot place the further bets either.
     if (outcome === 'refused') break;
   }
-  const taken = betIds.filter((opId) => outcomeOf(opId, calls) === 'done');
-  const [first] = taken;
+  const first = stakes.find(({ opId }) => outcomeOf(opId, calls) === 'done');
   if (first === undefined) return { type: 'end', state: 'refused' };
   if (plan.isVoid) return voided(plan, calls);
-  for (const [place, opId] of winIds.entries()) {
-    const outcome = outcomeOf(opId, calls);
-    if (outcome === 'missing')
-      return { type: 'call', call: { action: 'credit', opId, amount: wins[place] ?? '0', original: first } };
+  for (const payout of payoutsOf(plan)) {
+    const outcome = outcomeOf(payout.opId, calls);
+    if (outcome === 'missing') return { type: 'call', call: { ...payout, original: first.opId } };
     if (outcome === 'open') return { type: 'wait' };
     if (outcome === 'unresolved') return { type: 'end', state: 'unresolved' };
     // A win that is not paid must not leave the stake with the house.
@@ -93,45 +104,56 @@ export function nextOfRound(plan: RoundPlan, calls: RoundCalls): RoundStep {
 /** The call that closes the round. Its failure changes no money, so the round is settled all the same. */
 function closed(plan: RoundPlan, calls: RoundCalls): RoundStep {
   if (!plan.isClosed) return { type: 'end', state: 'settled' };
-  const opId = `${plan.roundId}-close`;
-  const outcome = outcomeOf(opId, calls);
-  if (outcome === 'missing')
-    return { type: 'call', call: { action: 'close_round', opId, amount: null, original: null } };
+  const call = callOf('close_round', idOf(plan, 'close'));
+  const outcome = outcomeOf(call.opId, calls);
+  if (outcome === 'missing') return { type: 'call', call };
   return outcome === 'open' ? { type: 'wait' } : { type: 'end', state: 'settled' };
 }
 
 /** Rolls back all that the wallet moved, the last first. */
 function voided(plan: RoundPlan, calls: RoundCalls): RoundStep {
-  const moved = [
-    ...plan.bets.map((_, place) => idOf(plan, 'bet', place)),
-    ...plan.wins.map((_, place) => idOf(plan, 'win', place)),
-  ];
-  for (const original of moved.toReversed()) {
+  for (const { opId: original, amount } of [...stakesOf(plan), ...payoutsOf(plan)].toReversed()) {
     const outcome = outcomeOf(original, calls);
     if (outcome === 'unresolved') return { type: 'end', state: 'unresolved' };
     if (outcome !== 'done') continue;
-    const opId = `${original}-void`;
-    const returned = returnOutcome(opId, calls);
-    if (returned === 'missing')
-      return { type: 'call', call: { action: 'rollback', opId, amount: amountOf(plan, original), original } };
+    const call = { ...callOf('rollback', `${original}-void`), amount, original };
+    const returned = returnOutcome(call.opId, calls);
+    if (returned === 'missing') return { type: 'call', call };
     if (returned === 'open') return { type: 'wait' };
     if (returned !== 'returned') return { type: 'end', state: 'unresolved' };
   }
   return { type: 'end', state: 'refunded' };
 }
 
-function debitOf({ bets }: RoundPlan, place: number): Omit<PlannedCall, 'opId'> {
-  return { action: 'debit', amount: bets[place] ?? '0', original: null };
+function callOf(action: PlannedCall['action'], opId: string): PlannedCall {
+  return { action, opId, amount: null, win: null, original: null };
 }
 
-function idOf({ roundId }: RoundPlan, kind: 'bet' | 'win', place: number): string {
-  return `${roundId}-${kind}-${place + 1}`;
+/** The calls that take stakes, in order. */
+function stakesOf(plan: RoundPlan): PlannedCall[] {
+  const { bets, wins, isAtomic } = plan;
+  if (isAtomic)
+    return [
+      {
+        ...callOf('debit_and_credit', idOf(plan, 'spin')),
+        ...{ amount: bets[0] ?? '0', win: wins[0] ?? '0' },
+      },
+    ];
+  return bets.map((amount, place) => ({ ...callOf('debit', moveId(plan, 'bet', place)), amount }));
 }
 
-function amountOf(plan: RoundPlan, opId: string): string | null {
-  const find = (kind: 'bet' | 'win', amounts: readonly string[]) =>
-    amounts.find((_, place) => idOf(plan, kind, place) === opId);
-  return find('bet', plan.bets) ?? find('win', plan.wins) ?? null;
+/** The calls that pay wins, in order. */
+function payoutsOf(plan: RoundPlan): PlannedCall[] {
+  if (plan.isAtomic) return [];
+  return plan.wins.map((amount, place) => ({ ...callOf('credit', moveId(plan, 'win', place)), amount }));
+}
+
+function idOf({ roundId, key }: RoundPlan, word: string): string {
+  return `${roundId}-${key}-${word}`;
+}
+
+function moveId(plan: RoundPlan, kind: 'bet' | 'win', place: number): string {
+  return idOf(plan, `${kind}-${place + 1}`);
 }
 
 function outcomeOf(opId: string, calls: RoundCalls): Outcome {
@@ -166,11 +188,8 @@ function returnOutcome(opId: string, calls: RoundCalls): Outcome {
 
 /** All op_ids that calls of the round may have. */
 export function possibleOpIds(plan: RoundPlan): string[] {
-  const moved = [
-    ...plan.bets.map((_, place) => idOf(plan, 'bet', place)),
-    ...plan.wins.map((_, place) => idOf(plan, 'win', place)),
-  ];
-  const own = [...moved, ...moved.map((opId) => `${opId}-void`), `${plan.roundId}-close`];
+  const moved = [...stakesOf(plan), ...payoutsOf(plan)].map(({ opId }) => opId);
+  const own = [idOf(plan, 'session'), ...moved, ...moved.map((opId) => `${opId}-void`), idOf(plan, 'close')];
   return own.flatMap((opId) => [
     ...[opId, `${opId}.reconcile`, `${opId}.rollback`, `${opId}.rollback.reconcile`],
   ]);
@@ -185,30 +204,29 @@ export interface PlannedEvent {
 
 /** The events that the round has so far. The same calls give the same events, with the same ids. */
 export function eventsOfRound(plan: RoundPlan, calls: RoundCalls, state: RoundState): PlannedEvent[] {
-  const done = (kind: 'bet' | 'win', amounts: readonly string[]) =>
-    amounts.flatMap((amount, place) => {
-      const opId = idOf(plan, kind, place);
-      return outcomeOf(opId, calls) === 'done'
-        ? [{ eventId: opId, kind, amount: major(plan, BigInt(amount)) }]
-        : [];
-    });
-  const moves = [...done('bet', plan.bets), ...done('win', plan.wins)];
-  const stakes = plan.bets.map((amount, place) => ({
-    outcome: outcomeOf(idOf(plan, 'bet', place), calls),
-    amount: BigInt(amount),
-  }));
-  const sum = (outcomes: readonly Outcome[]) =>
-    stakes.reduce((total, { outcome, amount }) => (outcomes.includes(outcome) ? total + amount : total), 0n);
-  const last = (kind: 'settled' | 'refund', amount: bigint): PlannedEvent => ({
-    ...{ eventId: `${plan.roundId}-${kind}`, kind, amount: major(plan, amount) },
+  const event = (kind: PlannedEvent['kind'], word: string, amount: bigint): PlannedEvent => ({
+    ...{ eventId: idOf(plan, word), kind, amount: toMajor(amount, plan.scale) },
   });
-  if (state === 'settled') return [...moves, last('settled', sum(['done']))];
-  if (state === 'refunded') return [...moves, last('refund', sum(['done', 'returned']))];
+  const outcomes = [...stakesOf(plan), ...payoutsOf(plan)].map(({ opId }) => outcomeOf(opId, calls));
+  const ofBet = (place: number) => outcomes[place];
+  const ofWin = (place: number) => outcomes[plan.isAtomic ? 0 : plan.bets.length + place];
+  const done = (
+    kind: 'bet' | 'win',
+    amounts: readonly string[],
+    of: (place: number) => Outcome | undefined,
+  ) =>
+    amounts.flatMap((amount, place) =>
+      of(place) === 'done' ? [event(kind, `${kind}-${place + 1}`, BigInt(amount))] : [],
+    );
+  const moves = [...done('bet', plan.bets, ofBet), ...done('win', plan.wins, ofWin)];
+  const sum = (...counted: readonly (Outcome | undefined)[]) =>
+    plan.bets.reduce(
+      (total, amount, place) => (counted.includes(ofBet(place)) ? total + BigInt(amount) : total),
+      0n,
+    );
+  if (state === 'settled') return [...moves, event('settled', 'settled', sum('done'))];
+  if (state === 'refunded') return [...moves, event('refund', 'refund', sum('done', 'returned'))];
   return moves;
-}
-
-function major({ scale }: RoundPlan, amount: bigint): string {
-  return toMajor(amount, scale);
 }
 
 /** The event as it is sent, always the same. */

@@ -134,13 +134,14 @@ export function makeRounds(deps: RoundsDeps): Rounds {
 
 function valuesOf(
   plan: RoundPlan,
-  { amount, original }: PlannedCall,
+  { amount, win, original }: PlannedCall,
   write: WriteWalletAmount,
 ): Record<string, string> {
   const { player, token, currency, scale, roundId, game } = plan;
   return {
     ...{ player, token, currency, exponent: String(scale), round: roundId, game },
     ...(amount !== null && { amount: write(BigInt(amount), scale) }),
+    ...(win !== null && { win: write(BigInt(win), scale) }),
     ...(original !== null && { original }),
   };
 }

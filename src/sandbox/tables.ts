@@ -6,7 +6,7 @@ import { inTransaction, type Statement, type Store } from '../postgres/transacti
 
 export const SANDBOX_SCHEMA = 'promo_sandbox';
 /** Raised with each change of a table. The state is disposable, so nothing is migrated. */
-const VERSION = '1';
+const VERSION = '2';
 
 const TABLES: readonly string[] = [
   'create schema promo_sandbox',

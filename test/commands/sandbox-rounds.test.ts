@@ -26,6 +26,9 @@ const eventsOf = ({ body }: SandboxReply): string[] =>
     isObject(event) ? `${event.kind} ${event.amount} ${event.verdict}` : '',
   );
 
+const actionsOf = ({ body }: SandboxReply): unknown[] =>
+  (Array.isArray(body.calls) ? body.calls : []).map((call: unknown) => isObject(call) && call.action);
+
 /** Plays a round, and waits for its end and its verdicts. */
 async function play(more: object): Promise<{ reply: SandboxReply; moved: number }> {
   const before = await world.balance();
@@ -120,7 +123,32 @@ describe('a round', () => {
     world.faultOf = (_, opId) => (opId.endsWith('-win-1') && world.seen.get(opId) === 1 ? 'lost' : 'none');
     const { reply, moved } = await play({ bets: ['1.00'], wins: ['4.00'] });
     expect([reply.body.state, moved]).toEqual(['settled', 300]);
-    expect(world.seen.get(`${reply.body.round_id}-win-1`)).toBe(2);
+    const [winId] = [...world.seen.keys()].filter(
+      (opId) => opId.startsWith(String(reply.body.round_id)) && opId.endsWith('-win-1'),
+    );
+    expect(world.seen.get(winId ?? '')).toBe(2);
+  });
+
+  test('that is atomic moves the difference in one call', async () => {
+    const { reply, moved } = await play({ bets: ['1.00'], wins: ['2.50'], atomic: true });
+    expect([reply.body.state, moved]).toEqual(['settled', 150]);
+    expect(actionsOf(reply)).toEqual(['authenticate', 'debit_and_credit', 'close_round']);
+    expect(eventsOf(reply)).toEqual(['bet 1.00 accepted', 'win 2.50 accepted', 'settled 1.00 accepted']);
+  });
+
+  test('that is atomic, and whose reply is lost, is rolled back as a whole', async () => {
+    world.faultOf = (action) => (action === 'debit-and-credit' ? 'lost' : 'none');
+    const { reply, moved } = await play({ bets: ['1.00'], wins: ['2.50'], atomic: true });
+    expect([reply.body.state, moved]).toEqual(['refunded', 0]);
+    expect(actionsOf(reply)).toEqual(['authenticate', 'debit_and_credit', 'rollback']);
+    expect(eventsOf(reply)).toEqual(['refund 1.00 accepted']);
+  });
+
+  test('of a session that the wallet refuses takes no stake', async () => {
+    world.faultOf = (action) => (action === 'authenticate' ? 'ERROR_CODE_SESSION_EXPIRED' : 'none');
+    const { reply, moved } = await play({ bets: ['1.00'], wins: ['1.00'] });
+    expect([reply.body.state, moved, eventsOf(reply)]).toEqual(['refused', 0, []]);
+    expect(actionsOf(reply)).toEqual(['authenticate']);
   });
 
   test('whose rollback is refused needs people', async () => {
@@ -145,6 +173,7 @@ describe('a round', () => {
     ['a sum that is too large', { bets: ['90000000000000000.00', '90000000000000000.00'] }, 400],
     ['no bet', { bets: [] }, 400],
     ['wins although it is void', { bets: ['1.00'], wins: ['1.00'], ending: 'void' }, 400],
+    ['two bets in one atomic call', { bets: ['1.00', '1.00'], wins: ['1.00'], atomic: true }, 400],
     ['an unknown session', { bets: ['1.00'], session_id: 's-none' }, 404],
   ])('with %s is refused', async (_, more, status) => {
     expect((await sandbox.call(PLAY, { session_id: session, ...more })).status).toBe(status);

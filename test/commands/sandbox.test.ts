@@ -275,6 +275,15 @@ describe('an ordered fault', () => {
     expect((await sandbox.call(LAUNCH, launch)).status).toBe(200);
   });
 
+  test('is counted by its token, too', async () => {
+    const body = aLaunch();
+    for (const token of ['game_unavailable', 'PLAYER_COOL_OFF']) {
+      const headers = { 'x-sandbox-fault': `${token}; times=1` };
+      const { status, message } = await sandbox.call(LAUNCH, body, { headers });
+      expect([status, String(message).split(':')[0]]).toEqual([403, token]);
+    }
+  });
+
   test.each(['nonsense', 'provider_timeout; times=0', 'provider_timeout; later'])(
     '%s is refused',
     async (order) => {

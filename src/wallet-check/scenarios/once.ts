@@ -139,6 +139,15 @@ export const REPEATED: readonly Scenario[] = [
 const bet = debit('bet');
 const undo = rollback('undo', 'bet');
 
+/** The calls of one round, and the rollback of each, the last first. */
+const VOIDED_WIN = credit('win', undefined, { amount: 150n, original: 'bet-1' });
+const VOIDED = [debit('bet-1'), debit('bet-2'), VOIDED_WIN];
+const VOIDS = [
+  rollback('void-win', 'win', undefined, { amount: 150n }),
+  rollback('void-2', 'bet-2'),
+  rollback('void-1', 'bet-1'),
+];
+
 export const ROLLED_BACK: readonly Scenario[] = [
   {
     id: 'rollback-returns-stake',
@@ -264,6 +273,25 @@ export const ROLLED_BACK: readonly Scenario[] = [
         ),
       ),
       moved(0n, 'poor'),
+    ],
+  },
+  {
+    id: 'void-round',
+    rule: '4.2: rollback transaction',
+    must: 'A round whose bets and wins are all rolled back, the last first, leaves the balance as it was.',
+    steps: [...VOIDED.map(sendOne), moved(150n - 2n * STAKE), ...VOIDS.map(sendOne), moved(0n)],
+  },
+  {
+    id: 'void-round-win-again',
+    rule: '8: stored answer per op_id',
+    must: 'A win that comes again after its rollback gets its stored answer or a refusal, and pays nothing.',
+    steps: [
+      ...[...VOIDED, ...VOIDS].map(sendOne),
+      sendOne({
+        ...VOIDED_WIN,
+        expect: { type: 'ok_or_refused', codes: ['ERROR_CODE_ALREADY_ROLLED_BACK'] },
+      }),
+      moved(0n),
     ],
   },
   {

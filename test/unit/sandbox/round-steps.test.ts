@@ -1,5 +1,6 @@
 /** Rounds of the sandbox: whatever the wallet answers, a round ends as a whole. */
 import fc from 'fast-check';
+import { WALLET_ACTIONS } from '../../../src/contract/actions';
 import {
   eventJson,
   eventsOfRound,
@@ -15,8 +16,9 @@ import type { CallState } from '../../../src/wallet/call-change';
 const MOST_STEPS = 200;
 
 const aPlan = (more: Partial<RoundPlan> = {}): RoundPlan => ({
-  ...{ roundId: 'r', player: 'p', token: 't', game: 'g', brand: null, currency: 'EUR', scale: 2 },
-  ...{ bets: ['100'], wins: ['250'], isVoid: false, isClosed: true, occurredAt: '2026-11-27T10:00:00.000Z' },
+  ...{ roundId: 'r', key: 'k', player: 'p', token: 't', game: 'g', brand: null, currency: 'EUR', scale: 2 },
+  ...{ bets: ['100'], wins: ['250'], isVoid: false, isClosed: true },
+  ...{ isAuthenticated: false, isAtomic: false, occurredAt: '2026-11-27T10:00:00.000Z' },
   ...more,
 });
 
@@ -52,8 +54,9 @@ function play(plan: RoundPlan, answerOf: (call: PlannedCall, place: number) => A
       const call = order.find((each) => each.opId === opId);
       if (answered.state === 'ok' && call?.amount != null) moved += effectOf(call, plan);
       if (answered.state === 'followed' && answered.following !== undefined) {
-        const id = `${opId}.${action === 'debit' ? 'rollback' : 'reconcile'}`;
-        calls.set(id, { action: action === 'debit' ? 'rollback' : 'reconcile', state: 'open', cause: null });
+        const following = WALLET_ACTIONS[action].isNewBet ? 'rollback' : 'reconcile';
+        const id = `${opId}.${following}`;
+        calls.set(id, { action: following, state: 'open', cause: null });
         open.set(id, answered.following);
       }
       continue;
@@ -66,11 +69,12 @@ function play(plan: RoundPlan, answerOf: (call: PlannedCall, place: number) => A
   throw new Error('the round does not end');
 }
 
-function effectOf({ action, amount, original }: PlannedCall, plan: RoundPlan): bigint {
+function effectOf({ action, amount, win, original }: PlannedCall, plan: RoundPlan): bigint {
   const minor = BigInt(amount ?? '0');
   if (action === 'debit') return -minor;
+  if (action === 'debit_and_credit') return BigInt(win ?? '0') - minor;
   if (action === 'credit') return minor;
-  const isBet = plan.bets.some((_, place) => original === `${plan.roundId}-bet-${place + 1}`);
+  const isBet = plan.bets.some((_, place) => original === `r-k-bet-${place + 1}`);
   return isBet ? minor : -minor;
 }
 
@@ -92,14 +96,23 @@ const amounts = (minLength: number) =>
 test('a round ends settled, refunded or refused as a whole, or people look at it [O14]', () => {
   fc.assert(
     fc.property(
-      fc.record({ bets: amounts(1), wins: amounts(0), isVoid: fc.boolean(), isClosed: fc.boolean() }),
+      fc
+        .record({
+          ...{ bets: amounts(1), wins: amounts(0), isVoid: fc.boolean(), isClosed: fc.boolean() },
+          ...{ isAuthenticated: fc.boolean(), isAtomic: fc.boolean() },
+        })
+        .map((plan) =>
+          plan.isAtomic
+            ? { ...plan, bets: plan.bets.slice(0, 1), wins: [plan.wins[0] ?? '7'], isVoid: false }
+            : plan,
+        ),
       fc.array(answers, { minLength: 30, maxLength: 30 }),
       (more, given) => {
         const plan = aPlan(more);
         const { state, calls, moved } = play(plan, (call, place) => {
           const answer = given[place] ?? ok;
-          // Only a debit is followed by a rollback.
-          return answer.state === 'followed' && call.action !== 'debit' ? refused : answer;
+          // Only a bet is followed by a rollback.
+          return answer.state === 'followed' && !WALLET_ACTIONS[call.action].isNewBet ? refused : answer;
         });
         const events = eventsOfRound(plan, calls, state);
         const sumOf = (kind: string) =>
@@ -138,18 +151,61 @@ describe('a round', () => {
     const { state, order } = play(aPlan({ bets: ['1', '2'], wins: ['3', '4'] }), () => ok);
     expect(state).toBe('settled');
     expect(order.map(({ action, opId, amount, original }) => [action, opId, amount, original])).toEqual([
-      ['debit', 'r-bet-1', '1', null],
-      ['debit', 'r-bet-2', '2', null],
-      ['credit', 'r-win-1', '3', 'r-bet-1'],
-      ['credit', 'r-win-2', '4', 'r-bet-1'],
-      ['close_round', 'r-close', null, null],
+      ['debit', 'r-k-bet-1', '1', null],
+      ['debit', 'r-k-bet-2', '2', null],
+      ['credit', 'r-k-win-1', '3', 'r-k-bet-1'],
+      ['credit', 'r-k-win-2', '4', 'r-k-bet-1'],
+      ['close_round', 'r-k-close', null, null],
     ]);
   });
 
   test('that is void rolls back the last stake first, and pays nothing', () => {
     const { state, order } = play(aPlan({ bets: ['1', '2'], wins: [], isVoid: true }), () => ok);
     expect(state).toBe('refunded');
-    expect(order.map(({ opId }) => opId)).toEqual(['r-bet-1', 'r-bet-2', 'r-bet-2-void', 'r-bet-1-void']);
+    expect(order.map(({ opId }) => opId)).toEqual([
+      'r-k-bet-1',
+      'r-k-bet-2',
+      'r-k-bet-2-void',
+      'r-k-bet-1-void',
+    ]);
+  });
+
+  test('begins with the session, and ends there where the wallet refuses it', () => {
+    const plan = aPlan({ isAuthenticated: true });
+    const { state, order } = play(plan, () => ok);
+    expect([state, order.map(({ action }) => action)]).toEqual([
+      'settled',
+      ['authenticate', 'debit', 'credit', 'close_round'],
+    ]);
+    for (const answer of [refused, { state: 'given_up' } as const]) {
+      const ended = play(plan, () => answer);
+      expect([ended.state, ended.order.length]).toEqual(['refused', 1]);
+      expect(eventsOfRound(plan, ended.calls, ended.state)).toEqual([]);
+    }
+  });
+
+  test('that is atomic takes its bet and pays its win in one call, and has the events of both', () => {
+    const plan = aPlan({ isAtomic: true });
+    const { state, order, calls } = play(plan, () => ok);
+    expect(order.map(({ action, amount, win }) => [action, amount, win])).toEqual([
+      ['debit_and_credit', '100', '250'],
+      ['close_round', null, null],
+    ]);
+    expect(eventsOfRound(plan, calls, state).map(({ kind, amount }) => `${kind} ${amount}`)).toEqual([
+      'bet 1.00',
+      'win 2.50',
+      'settled 1.00',
+    ]);
+    const back = play(plan, ({ action }) => (action === 'debit_and_credit' ? rolledBack : ok));
+    expect(back.state).toBe('refunded');
+    expect(
+      eventsOfRound(plan, back.calls, back.state).map(({ kind, amount }) => `${kind} ${amount}`),
+    ).toEqual(['refund 1.00']);
+  });
+
+  test('has other ids where the sandbox forgot the round of this id', () => {
+    const [a, b] = [aPlan({ key: 'a' }), aPlan({ key: 'b' })];
+    expect(possibleOpIds(a).filter((opId) => possibleOpIds(b).includes(opId))).toEqual([]);
   });
 
   test('whose closing fails is settled all the same', () => {
@@ -161,9 +217,9 @@ describe('a round', () => {
     const plan = aPlan();
     const calls = (state: CallState) =>
       new Map<string, RoundCall>([
-        ['r-bet-1', { action: 'debit', state: 'ok', cause: null }],
-        ['r-win-1', { action: 'credit', state: 'followed', cause: 'timeout' }],
-        ['r-win-1.reconcile', { action: 'reconcile', state, cause: null }],
+        ['r-k-bet-1', { action: 'debit', state: 'ok', cause: null }],
+        ['r-k-win-1', { action: 'credit', state: 'followed', cause: 'timeout' }],
+        ['r-k-win-1.reconcile', { action: 'reconcile', state, cause: null }],
       ]);
     expect(nextOfRound(plan, calls('open'))).toEqual({ type: 'wait' });
     expect(nextOfRound(plan, calls('ok'))).toEqual({ type: 'end', state: 'unresolved' });
@@ -174,9 +230,9 @@ describe('a round', () => {
     const { calls } = play(plan, () => ok);
     const events = eventsOfRound(plan, calls, 'settled');
     expect(events).toEqual([
-      { eventId: 'r-bet-1', kind: 'bet', amount: '1.00' },
-      { eventId: 'r-win-1', kind: 'win', amount: '2.50' },
-      { eventId: 'r-settled', kind: 'settled', amount: '1.00' },
+      { eventId: 'r-k-bet-1', kind: 'bet', amount: '1.00' },
+      { eventId: 'r-k-win-1', kind: 'win', amount: '2.50' },
+      { eventId: 'r-k-settled', kind: 'settled', amount: '1.00' },
     ]);
     expect(JSON.parse(eventJson(plan, { eventId: 'e', kind: 'bet', amount: '1.00' }))).toEqual({
       ...{ spec: 'promo.event.v1', event_id: 'e', brand: 'red', player_ref: 'p', kind: 'bet', round_id: 'r' },
