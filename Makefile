@@ -7,7 +7,7 @@ LAYERS := fuzz simulation dev ledger mutants model stream webhook faults monitor
 
 .DEFAULT_GOAL := help
 .PHONY: help watch unit lint format generate build dev-build install stack demo example-wallet $(LAYERS) test test-faults simulate soak bench mutation \
-  chart chart-tools cluster-test container-test manifests image audit sbom clean
+  chart chart-tools cluster-test container-test manifests image audit sbom package clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ / { printf "%s%s\n", n++ ? "\n" : "", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -117,13 +117,13 @@ container-test: dev-build ## test the image, and the servers as containers (an e
 manifests: dev-build ## write the objects of Helm to build/manifests; VALUES='file...', RELEASE=, NAMESPACE=
 	@RELEASE='$(or $(RELEASE),promo-intake)' NAMESPACE='$(or $(NAMESPACE),default)' node build/dev/chart.js manifests $(or $(VALUES),helm/promo-intake/examples/minimal.yaml)
 
-# podman's own format has no HEALTHCHECK. Named by its version; IMAGE=name:tag names it otherwise, BUILD_OPTIONS are those of docker build, such as --build-arg NODE_IMAGE=...
-IMAGE ?= promo-intake:$(shell sed -nE 's/^  "version": "(.*)",/\1/p' package.json)
-image: ## build the container image; IMAGE=name:tag, BUILD_OPTIONS='--build-arg NODE_IMAGE=...'
+# podman's own format has no HEALTHCHECK. Named by its version; IMAGE=name:tag names it otherwise, TARGET=try adds the Postgres of promo-intake try, BUILD_OPTIONS are those of docker build, such as --build-arg NODE_IMAGE=...
+IMAGE ?= promo-intake:$(shell sed -nE 's/^  "version": "(.*)",/\1/p' package.json)$(if $(TARGET),-$(TARGET))
+image: ## build the container image; IMAGE=name:tag, TARGET=try, BUILD_OPTIONS='--build-arg NODE_IMAGE=...'
 	@engine=$$(command -v docker || command -v podman) || { echo 'image: neither docker nor podman is here: install one of them'; exit 1; }; \
 	"$$engine" version > /dev/null 2>&1 || { echo "image: no container engine answers $$engine: start one, or name its address in DOCKER_HOST"; exit 1; }; \
 	case $$engine in *podman) format='--format docker' ;; *) format= ;; esac; \
-	"$$engine" build $$format --tag '$(IMAGE)' --build-arg VERSION="$$(git describe --always --dirty 2> /dev/null || echo unknown)" \
+	"$$engine" build $$format $(if $(TARGET),--target $(TARGET) )--tag '$(IMAGE)' --build-arg VERSION="$$(git describe --always --dirty 2> /dev/null || echo unknown)" \
 	  --build-arg REVISION="$$(git rev-parse HEAD 2> /dev/null || echo unknown)" \
 	  --build-arg CREATED="$$(git log -1 --format=%cI 2> /dev/null || echo unknown)" $(BUILD_OPTIONS) .
 
@@ -146,6 +146,9 @@ export PRODUCT_ALONE
 sbom: ## write build/sbom.cdx.json, the packages of the image as CycloneDX
 	@mkdir -p build && folder=$$(mktemp -d) && trap "rm -rf '$$folder'" EXIT && node -e "$$PRODUCT_ALONE" "$$folder/promo-intake" && \
 	  (cd "$$folder/promo-intake" && npm sbom --sbom-format=cyclonedx --sbom-type=application --package-lock-only) > build/sbom.cdx.json && echo build/sbom.cdx.json
+
+package: install ## write the npm package of the command to build/: check, send, reconcile, try without a checkout
+	@rm -rf dist && npm run --silent build && mkdir -p build && npm pack --silent --ignore-scripts --pack-destination build
 
 clean: ## remove dist, build and coverage
 	rm -rf dist build coverage

@@ -24,6 +24,7 @@ import {
   SEND_SETTINGS,
   WORKER_SETTINGS,
 } from './commands/settings';
+import { TRY } from './commands/try-command';
 import { WALLET_CHECK } from './commands/wallet-check-command';
 import { SPEC } from './domain/event/event';
 
@@ -176,6 +177,7 @@ export const COMMANDS: readonly Command[] = [
   ...OPERATIONS,
   ...ATTRIBUTE,
   ...SANDBOX,
+  ...TRY,
   ...FEEDBACK,
   {
     name: 'publish',

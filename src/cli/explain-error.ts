@@ -96,6 +96,7 @@ const PLAIN: ReadonlySet<string> = new Set([
   'KafkaRefusal',
   'MigrationProblem',
   'MoveRefused',
+  'NoPostgres',
 ]);
 
 function plainTrouble(chain: readonly Cause[]): string | undefined {

@@ -14,9 +14,10 @@ import { whyUnreadable } from '../domain/event/unreadable';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { parseJson } from '../lib/json';
+import { nameOf } from '../publishing/sentence';
 import { bodyBytes, type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
 import { SEND_SETTINGS } from './settings';
-import { makeTally, nameOf } from './tally';
+import { makeTally } from './tally';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 import { targetOf } from './webhook-target';
 

@@ -10,8 +10,8 @@ import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { inOneLine } from '../lib/printable';
 import { makePool } from '../postgres/pool';
+import { nameOf, sentenceOf } from '../publishing/sentence';
 import { makeLogger } from '../telemetry/logger';
-import { nameOf } from './tally';
 
 export interface TailCommandOptions {
   readonly filters: VerdictFilters;
@@ -62,8 +62,7 @@ function describe(followed: FollowedVerdict, isJson: boolean): string {
   const { verdict, reason, decided_at: at, kind, amount, currency, event_id: id } = followed;
   const remedy = (reason === null ? null : REMEDIES.get(reason)) ?? null;
   if (isJson) return `${JSON.stringify({ ...followed, remedy })}\n`;
-  const money = amount === null ? '' : ` of ${amount}${currency === null ? '' : ` ${currency}`}`;
-  const what = `${kind ?? 'event'} ${inOneLine(id)}${money}`;
   const name = nameOf({ verdict, reason });
-  return `${at.slice(0, 19)}Z ${inOneLine(followed.connection_id)}: ${what} is ${name}.${remedy === null ? '' : ` ${remedy}`}\n`;
+  const sentence = sentenceOf({ kind, event_id: id, amount, currency, name, remedy });
+  return `${at.slice(0, 19)}Z ${inOneLine(followed.connection_id)}: ${sentence}\n`;
 }

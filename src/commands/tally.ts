@@ -1,5 +1,6 @@
 /** Counts the events of a file by verdict. */
 import { REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
+import { nameOf } from '../publishing/sentence';
 
 /** The verdict on one event. */
 interface Counted {
@@ -7,17 +8,6 @@ interface Counted {
   readonly reason: Reason | null;
   /** The verdict that counts, if the answer names it: for a duplicate, the first verdict. */
   readonly standing?: { readonly verdict: Verdict; readonly reason: Reason | null };
-}
-
-/** "rejected/malformed" */
-export function nameOf({
-  verdict,
-  reason,
-}: {
-  readonly verdict: string;
-  readonly reason: string | null;
-}): string {
-  return reason === null ? verdict : `${verdict}/${reason}`;
 }
 
 export function makeTally() {

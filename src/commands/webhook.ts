@@ -6,29 +6,21 @@ import { portIsTaken, Unable } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
 import { makeConnectionBreaker } from '../intake/connection-limit';
-import { makeIntake } from '../intake/intake';
-import { makeRehearse } from '../intake/rehearsal';
 import { makeKafka } from '../kafka/client/client';
-import { makeLedger } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
-import { makeRehearseBatch } from '../ledger/rehearse';
 import { NEVER, systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
-import { makeReconciler, scopeOf } from '../reconciliation/reconciler';
 import { observeThrottling } from '../stream/worker-metrics';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
-import { RECONCILING_PLACES } from '../webhook/reconciling';
 import { type ServerDeps, serveWebhook } from '../webhook/server';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveSecrets } from './live-secrets';
-import { makeStart, monthsPart, needStore, observeSteps, serve, tracingPart } from './service';
+import { makeStart, monthsPart, needStore, serve, tracingPart } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
-
-/** Connections to Postgres for rehearsals. They are opened once the first rehearsal comes. */
-const REHEARSALS_AT_ONCE = 2;
+import { startDeciding } from './webhook-parts';
 
 /** @returns the exit code */
 export async function webhook(): Promise<number> {
@@ -72,51 +64,22 @@ export async function webhook(): Promise<number> {
         });
       }
       await start(monthsPart(pool, logger));
-      // Rehearsals wait for one another here, and never take a connection from a decision.
-      const rehearsalPool = await start({
-        name: 'postgres of rehearsals',
-        start: () =>
-          makePool(
-            { ...DATABASE, maxConnections: REHEARSALS_AT_ONCE, applicationName: 'promo-intake-rehearsal' },
-            logger,
-          ),
-        stop: (pool) => pool.end(),
-      });
-      const lookUpPool = await start({
-        name: 'postgres of reconciliations',
-        start: () =>
-          makePool(
-            { ...DATABASE, maxConnections: RECONCILING_PLACES, applicationName: 'promo-intake-reconcile' },
-            logger,
-          ),
-        stop: (pool) => pool.end(),
-      });
-      const inForce = makeReferences(lookUpPool);
       const { port, slots, maxEvents, maxBytes, trustedProxies, connections, connectionsPerAddress } =
         WEBHOOK;
-      const intake = makeIntake({
-        ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
-        references,
-        isPublished: publishing.publishVerdicts !== null,
-        logger,
-        breaker:
-          config.REJECT_LIMIT === null
-            ? undefined
-            : makeConnectionBreaker(config.REJECT_LIMIT, logger, Date.now),
-        onRetry: (failure) => metrics.retries.inc({ class: failure }),
-        now: systemClock.now,
-      });
-      const deps: ServerDeps = {
-        ...{ intake, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, ...publishing },
-        limits: { connections, perAddress: connectionsPerAddress },
-        rehearse: makeRehearse({
-          rehearseBatch: makeRehearseBatch(rehearsalPool),
-          references: makeReferences(rehearsalPool),
-        }),
-        reconciliation: {
-          reconciler: makeReconciler(lookUpPool, Date.now),
-          scopeOf: async (connectionId) => scopeOf(await inForce.reload(), connectionId),
+      const deciding = await startDeciding(
+        { start },
+        {
+          ...{ access: DATABASE, store: pool, references, tracing, metrics, logger },
+          isPublished: publishing.publishVerdicts !== null,
+          breaker:
+            config.REJECT_LIMIT === null
+              ? undefined
+              : makeConnectionBreaker(config.REJECT_LIMIT, logger, Date.now),
         },
+      );
+      const deps: ServerDeps = {
+        ...{ ...deciding, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, ...publishing },
+        limits: { connections, perAddress: connectionsPerAddress },
         secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
         clock: systemClock,
         now: Date.now,

@@ -201,20 +201,21 @@ function shared<T>(work: () => Promise<T>): () => Promise<T> {
 /**
  * Makes a server listen.
  * @param port 0 for any free port
+ * @param address absent: all addresses of this machine
  * @returns the port
  * @throws where the port is taken
  */
-export async function listenAt(server: Server, port: number): Promise<number> {
+export async function listenAt(server: Server, port: number, address?: string): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, () => {
+    server.listen(port, address, () => {
       server.removeListener('error', reject);
       resolve();
     });
   });
-  const address: AddressInfo | string | null = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the server has no port');
-  return address.port;
+  const served: AddressInfo | string | null = server.address();
+  if (served === null || typeof served === 'string') throw new Error('the server has no port');
+  return served.port;
 }
 
 async function close(server: Server): Promise<void> {

@@ -118,6 +118,8 @@ interface Claimed {
 export interface Handler {
   /** Answers a request. Throws if the request breaks off, and on a defect of this service. */
   answer(incoming: Incoming): Promise<HttpAnswer>;
+  /** Forgets the answers that replayed requests would get. */
+  forgetAnswers(): void;
   /** What requests hold now: everything is 0 once the last one is answered. */
   load(): HandlerLoad;
 }
@@ -356,6 +358,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
   const limited = [reading, deciding, readingRehearsals, rehearsing, batcher, ...(reconciling?.places ?? [])];
   return {
     answer,
+    forgetAnswers: replays.forget,
     load: () => ({
       reading: reading.load.taken + readingRehearsals.load.taken,
       deciding: deciding.load.taken + rehearsing.load.taken,

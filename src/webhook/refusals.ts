@@ -49,14 +49,18 @@ export interface ReportsDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly clock: Pick<Clock, 'now'>;
+  /** Called for each refusal, without the limit of log lines. */
+  readonly onRefused?: (origin: RequestOrigin, refusal: Refusal) => void;
 }
 
-export function makeReports({ logger, metrics, clock }: ReportsDeps) {
+export function makeReports({ logger, metrics, clock, onRefused }: ReportsDeps) {
   const logLimited = makeRateLimit(clock, (level, line, message) => logger[level](line, message));
   const countRefusal = (status: number, token: string, connection: string) =>
     metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
-    refused({ requestId, address, connectionId, isSigned }: RequestOrigin, refusal: Refusal): void {
+    refused(origin: RequestOrigin, refusal: Refusal): void {
+      onRefused?.(origin, refusal);
+      const { requestId, address, connectionId, isSigned } = origin;
       const { status, token, body } = refusal;
       countRefusal(status, token, connectionId ?? '');
       const line = { requestId, address, connectionId, isSigned, status, answer: body };

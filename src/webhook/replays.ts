@@ -50,6 +50,8 @@ export interface Replays<A> {
     until: number,
     decide: () => Promise<A>,
   ): { readonly isAgain: boolean; readonly answer: Promise<A> };
+  /** Forgets all kept answers. */
+  forget(): void;
   /** The number of answers in flight. */
   inFlight(): number;
 }
@@ -120,6 +122,9 @@ export function makeReplays<A>({ textOf, now, keptBytes = KEPT_BYTES }: ReplaysO
         () => own.inFlight.delete(signature),
       );
       return { isAgain: false, answer };
+    },
+    forget() {
+      for (const own of connections.values()) for (const entry of own.kept) drop(own, ...entry);
     },
     inFlight() {
       let count = 0;

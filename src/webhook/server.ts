@@ -14,7 +14,7 @@ import { type ConnectionLimits, Connections, type Peer } from './connections';
 import { makeHandler, type WebhookDeps } from './handler';
 import { makeOpenApiAnswers } from './openapi';
 import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './raw-responses';
-import { type DropReason, makeReports } from './refusals';
+import { type DropReason, makeReports, type ReportsDeps } from './refusals';
 import { type HttpAnswer, REFUSALS, readOnlyRefusal } from './responses';
 import { isMethodOf, publicRouteOf } from './routes';
 
@@ -39,6 +39,8 @@ const REQUEST_ID = /^[\w.:@+/=-]{1,128}$/;
 
 export interface Webhook {
   readonly port: number;
+  /** Forgets the answers that replayed requests would get. */
+  forgetAnswers(): void;
   /** From now on each answer ends its connection, so that senders use another pod for the next request. */
   startDraining(): void;
   /**
@@ -49,8 +51,16 @@ export interface Webhook {
   close(withinMs: number): Promise<boolean>;
 }
 
-export interface ServerDeps extends Omit<WebhookDeps, 'ended' | 'reports'> {
+export interface ServerDeps extends Omit<WebhookDeps, 'ended' | 'reports'>, Pick<ReportsDeps, 'onRefused'> {
   readonly limits: ConnectionLimits;
+  /** The address to listen on. Absent: all addresses of this machine. */
+  readonly listenOn?: string;
+  /**
+   * Answers requests to paths that are not of the webhook.
+   *
+   * @returns false for a request of the webhook
+   */
+  readonly answerAside?: (request: IncomingMessage, response: ServerResponse) => boolean;
   /** Addresses or networks of the proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
   /** Override REQUEST_WITHIN_MS and READ_WITHIN_MS. */
@@ -170,6 +180,8 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     const requestId = requestIdOf(request);
     if (peer === undefined) {
       request.socket.destroy();
+    } else if (deps.answerAside?.(request, response)) {
+      request.resume();
     } else if (publicRouteOf(request.url) !== null) {
       servePublic(request, response, { peer, requestId });
     } else if (peer.responses.size >= MAX_PIPELINED) {
@@ -263,7 +275,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   server.on('clientError', (error, socket) =>
     failSocket(socket, ({ responses }) => failureOf(error, responses.size > 0)),
   );
-  const served = await listenAt(server, port);
+  const served = await listenAt(server, port, deps.listenOn);
   let checks = clock.after(CHECK_EVERY_MS, dropUnreadPeers, false);
   server.on('error', (error) => logger.error({ error: error.message }, 'cannot accept a connection'));
   const beforeScrape = metrics.beforeScrape;
@@ -274,6 +286,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   };
   return {
     port: served,
+    forgetAnswers: handler.forgetAnswers,
     startDraining() {
       isDraining = true;
     },

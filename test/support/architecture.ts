@@ -93,6 +93,10 @@ export const LAYERS = {
     files: /^src\/sandbox\//,
     mayImport: [...['lib', 'contract', 'domain', 'wallet'], ...['reference-file', 'postgres', 'telemetry']],
   },
+  try: {
+    files: /^src\/try\//,
+    mayImport: ['lib', 'contract', 'domain', 'intake', 'publishing', 'postgres'],
+  },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
     files: /^src\/commands\//,
@@ -104,6 +108,7 @@ export const LAYERS = {
         'wallet',
         'wallet-check',
         'sandbox',
+        'try',
         'telemetry',
         'domain',
         'reference-file',
@@ -136,7 +141,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.
-  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|sandbox|commands)\//,
+  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|sandbox|try|commands)\//,
   'prom-client': /^src\/telemetry\//,
   snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,

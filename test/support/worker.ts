@@ -225,7 +225,8 @@ function compile(): string {
   }
   const unfinished = mkdtempSync(join(PROGRAMS, 'unfinished-'));
   compileProject(ROOT, join(unfinished, 'dist'));
-  for (const name of ['migrations', 'package.json']) symlinkSync(join(ROOT, name), join(unfinished, name));
+  for (const name of ['migrations', 'pages', 'package.json'])
+    symlinkSync(join(ROOT, name), join(unfinished, name));
   try {
     renameSync(unfinished, directory);
   } catch (error) {
