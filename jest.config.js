@@ -1,15 +1,24 @@
+/** Packages of ES modules. Jest compiles their builds `umd`, since it cannot require them as they are. */
+const ES_MODULES = '(d3-[a-z-]+|internmap)';
+
 /** One project a layer: `npx jest --selectProjects unit`. The layers and their minutes are listed in test/README.md. */
 const layer = (name, extra = {}) => ({
   displayName: name,
   testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
   testEnvironment: 'node',
+  testEnvironmentOptions: { customExportConditions: ['node', 'node-addons', 'umd'] },
   watchPathIgnorePatterns: ['<rootDir>/(build|dist|coverage|\\.stack)/'],
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
       { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } },
     ],
+    [`/node_modules/${ES_MODULES}/.+\\.js$`]: [
+      '@swc/jest',
+      { jsc: { target: 'es2022' }, module: { type: 'commonjs' } },
+    ],
   },
+  transformIgnorePatterns: [`/node_modules/(?!${ES_MODULES}/)`],
   ...extra,
 });
 

@@ -75,9 +75,10 @@ export function checkStrings(source: string): LanguageProblem[] {
   const { nodes, lineOf } = parseSource(source);
   return nodes.flatMap((node) => {
     const text = textOf(node) ?? textOfTemplate(node);
-    if (text === undefined || isSql(text) || wordsOf(text).length < MIN_TEXT_WORDS) return [];
+    if (text === undefined || isSql(text) || isStyleSheet(text)) return [];
+    if (wordsOf(text).length < MIN_TEXT_WORDS) return [];
     const line = lineOf(node);
-    const prose = text.startsWith('--') ? sqlComments(text) : text;
+    const prose = text.startsWith('--') ? sqlComments(text) : withoutTags(text);
     return prose.split(NEW_PASSAGE).flatMap((part) => checkPassage({ line, text: part }));
   });
 }
@@ -95,6 +96,17 @@ function isSql(text: string): boolean {
   return /^\s*(select|insert|update|delete|with|create|alter|grant|revoke|lock|copy|explain|drop|set|do)\b(?:[^.]|\.(?=\S))*\b(from|into|set|select|as|table|on|local|values|begin)\b/i.test(
     text,
   );
+}
+
+function isStyleSheet(text: string): boolean {
+  return text.startsWith(':root {');
+}
+
+const INLINE_TAG = /<\/?(a|code|em|small|span|strong|time)( [^<>]*)?>/g;
+
+/** The texts of HTML. Each tag begins a passage, except one within a sentence. */
+function withoutTags(text: string): string {
+  return text.replace(INLINE_TAG, '').replace(/<\/?[a-z][a-z0-9]*( [^<>]*)?>/g, '\n\n');
 }
 
 /** The comments before a statement. */

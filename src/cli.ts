@@ -14,6 +14,7 @@ import { packageVersion } from './cli/package-version';
 import { guard } from './cli/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
 import { ATTRIBUTE } from './commands/attribute-commands';
+import { CONSOLE } from './commands/console-command';
 import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
 import { RECONCILE } from './commands/reconcile-command';
@@ -178,6 +179,7 @@ export const COMMANDS: readonly Command[] = [
   ...ATTRIBUTE,
   ...SANDBOX,
   ...TRY,
+  ...CONSOLE,
   ...FEEDBACK,
   {
     name: 'publish',

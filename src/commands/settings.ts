@@ -46,6 +46,15 @@ export const SEND_SETTINGS = ['WEBHOOK_SECRETS'] as const satisfies Settings;
 
 export const RECONCILE_SETTINGS = ['DATABASE'] as const satisfies Settings;
 
+export const CONSOLE_SETTINGS = [
+  'CONSOLE',
+  'DATABASE',
+  'HTTP_PORT',
+  'LIVENESS_HEARTBEAT',
+  'LOG_LEVEL',
+  'SHUTDOWN_SECONDS',
+] as const satisfies Settings;
+
 export const SANDBOX_SETTINGS = ['DATABASE', 'LOG_LEVEL', 'SHUTDOWN_SECONDS'] as const satisfies Settings;
 
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;

@@ -4,6 +4,7 @@
  * The table in docs/configuration.md is generated from SETTINGS.
  */
 
+import { consoleSettings } from './console';
 import { database } from './database';
 import { kafka } from './kafka';
 import { type ConfigFault, type Environment, type Group, readSetting, type SettingTable } from './reading';
@@ -72,6 +73,7 @@ export const GROUPS = {
   REJECT_LIMIT: rejectLimit,
   TRACES: traces,
   WEBHOOK: webhookSettings,
+  CONSOLE: consoleSettings,
 } as const;
 
 export const SETTINGS = {
@@ -168,6 +170,7 @@ export const SETTINGS = {
     parse: integer(1, 600),
   }),
   ...webhookSettings.settings,
+  ...consoleSettings.settings,
   ...traces.settings,
 } as const;
 
@@ -205,7 +208,7 @@ type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' 
 export const OWN_PREFIXES: readonly string[] = [
   ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
   ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
-  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_'],
+  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_', 'CONSOLE_'],
 ];
 
 /** Kubernetes sets these for a service named kafka, in every pod of its namespace. */

@@ -109,7 +109,7 @@ export const webhookSettings = group(SETTINGS, (reading): WebhookSettings | unde
 });
 
 /** Parses addresses and networks, comma-separated. */
-function networks(text: string): Parsed<readonly string[]> {
+export function networks(text: string): Parsed<readonly string[]> {
   const written = text.split(',').map((each) => each.trim());
   const wrong = written.find((each) => !isNetwork(each));
   if (wrong === undefined) return { value: written };

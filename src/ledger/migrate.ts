@@ -172,11 +172,18 @@ function isLocked(error: unknown): boolean {
 
 const LOCKED_STATES: ReadonlySet<unknown> = new Set([LOCK_TIMEOUT_STATE, DEADLOCK_STATE]);
 
-/** Names of the migrations that a database still lacks. */
-export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {
+/**
+ * Names of the migrations that a database still lacks.
+ *
+ * @param schema `promo` for a role that may read the views alone
+ */
+export async function pendingMigrations(
+  database: string | StoreAccess,
+  schema: typeof STORE | 'promo' = STORE,
+): Promise<string[]> {
   const client = await openClient(database, { application_name: 'promo-intake-migrate' });
   try {
-    return without(await readApplied(client), await readMigrations());
+    return without(await readApplied(client, schema), await readMigrations());
   } finally {
     await client.end();
   }
@@ -198,12 +205,12 @@ function unknownAmong(done: ReadonlySet<string>, files: readonly SqlFile[]): str
 }
 
 /** Names of the applied migrations. */
-async function readApplied(client: Client): Promise<ReadonlySet<string>> {
+async function readApplied(client: Client, schema: string = STORE): Promise<ReadonlySet<string>> {
   const { rows: tables } = await client.query<{ found: boolean }>(
-    `select to_regclass('${STORE}.migrations') is not null as found`,
+    `select to_regclass('${schema}.migrations') is not null as found`,
   );
   if (!tables[0]?.found) return new Set();
-  const { rows } = await client.query<{ name: string }>(`select name from ${STORE}.migrations`);
+  const { rows } = await client.query<{ name: string }>(`select name from ${schema}.migrations`);
   return new Set(rows.map(({ name }) => name));
 }
 

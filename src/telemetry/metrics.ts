@@ -1,5 +1,6 @@
 /** Metrics of a process: a closed list, each with a help text and the action to take when it moves. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { makeConsoleMetrics } from './console-metrics';
 import { makeWebhookMetrics } from './webhook-metrics';
 
 /** The values of our metrics' labels. Each label has few values, however many records come. */
@@ -22,6 +23,7 @@ export const LABELS = {
   token: 'the first words of the message of a refusal, up to its colon, such as signature_invalid',
   why: 'Another connection took its place (`full`, `address`). The sender sent or read too slowly (`late_head`, `late_body`, `unread`). Too many requests at once (`pipelined`). A refused body did not end (`drain`). The bytes are no request (`tls`, `http2`, `connect`, `not_http`, `large_head`)',
   signed: 'yes, no',
+  page: 'a path of the console; other for any other path, and for a request without a session',
   topic: 'a topic of the reference data; of publishing: a topic of verdicts',
   partition: 'the number of a partition of this worker',
   state: 'deciding; or undecided: the partition waits, and more workers would not help',
@@ -45,12 +47,12 @@ interface About<L extends Label> {
   readonly help: string;
   readonly action: string;
   readonly labels?: readonly L[];
-  /** The process that serves it; absent where both do. */
-  readonly of?: Role;
+  /** The process that serves it; absent where worker and webhook do, and `each` where every process does. */
+  readonly of?: Role | 'each';
 }
 
-/** The process that is measured: a worker, or the webhook. */
-type Role = 'worker' | 'webhook';
+/** The process that is measured: a worker, the webhook, or the console. */
+type Role = 'worker' | 'webhook' | 'console';
 
 /**
  * The closed list of metrics.
@@ -62,7 +64,8 @@ export function makeMetrics(role?: Role) {
   const actions = new Map<string, string>();
   const describe = <L extends Label = never>(name: string, { help, action, labels = [], of }: About<L>) => {
     actions.set(OWN_PREFIX + name, action);
-    const isServed = role === undefined || of === undefined || of === role;
+    const isServed =
+      role === undefined || of === 'each' || of === role || (of === undefined && role !== 'console');
     return { name: OWN_PREFIX + name, help, labelNames: [...labels], registers: isServed ? [registry] : [] };
   };
   const metrics = {
@@ -306,8 +309,10 @@ export function makeMetrics(role?: Role) {
       }),
     ),
     ...makeWebhookMetrics(describe),
+    ...makeConsoleMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {
+        of: 'each',
         help: 'Log lines that were dropped, since the log could not be written.',
         action:
           'Check the target of the log: a full disk, or a pipe or terminal whose reader has stopped or is gone. The process continues.',
@@ -315,6 +320,7 @@ export function makeMetrics(role?: Role) {
     ),
     healthConnectionsDropped: new Counter(
       describe('health_connections_dropped_total', {
+        of: 'each',
         help: 'Connections to HTTP_PORT that were dropped, the oldest first, since there were too many in all or from one address.',
         action:
           'Find the client that opens connections to HTTP_PORT and sends no request. Probes and scrapes continue. networkPolicy.from lists the peers that may reach the port.',
@@ -322,6 +328,7 @@ export function makeMetrics(role?: Role) {
     ),
     healthRequestsRefused: new Counter(
       describe('health_requests_refused_total', {
+        of: 'each',
         help: 'Requests to HTTP_PORT that were answered 429, since their address sent too many in a second.',
         action:
           'Make that client send fewer requests. networkPolicy.from lists the peers that may reach the port.',
@@ -329,6 +336,7 @@ export function makeMetrics(role?: Role) {
     ),
     buildInfo: new Gauge(
       describe('build_info', {
+        of: 'each',
         help: '1, with the version of promo-intake and of Node.js.',
         action: 'Two versions for longer than a rollout: check the rollout.',
         labels: ['version', 'node'],
@@ -337,6 +345,7 @@ export function makeMetrics(role?: Role) {
   };
   // A counter that starts later than at 0 shows no increase at its first event.
   for (const status of ['200', '401', '429', '503']) metrics.webhookRequests.inc({ status }, 0);
+  for (const page of ['/', 'other']) metrics.consoleRequests.inc({ page, status: '200' }, 0);
   for (const value of ['undecided', 'again', 'data']) metrics.retries.inc({ class: value }, 0);
   return {
     ...metrics,

@@ -7,8 +7,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { networkOf, plainAddress } from '../lib/address';
 import type { Clock } from '../lib/clock';
-import { networkOf, plainAddress } from './address';
 
 /**
  * The most connection ids remembered for one network connection: a load balancer carries requests of many

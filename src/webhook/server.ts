@@ -6,9 +6,9 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { makeAddresses, networkOf } from '../lib/address';
 import { messageOf } from '../lib/errors';
 import { listenAt } from '../telemetry/health-server';
-import { makeAddresses, networkOf } from './address';
 import { drainBody } from './body';
 import { type ConnectionLimits, Connections, type Peer } from './connections';
 import { makeHandler, type WebhookDeps } from './handler';

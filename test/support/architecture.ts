@@ -97,6 +97,10 @@ export const LAYERS = {
     files: /^src\/try\//,
     mayImport: ['lib', 'contract', 'domain', 'intake', 'publishing', 'postgres'],
   },
+  console: {
+    files: /^src\/console\//,
+    mayImport: ['lib', 'domain', 'postgres', 'telemetry'],
+  },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
     files: /^src\/commands\//,
@@ -109,6 +113,7 @@ export const LAYERS = {
         'wallet-check',
         'sandbox',
         'try',
+        'console',
         'telemetry',
         'domain',
         'reference-file',
@@ -137,11 +142,13 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
   ajv: /^src\/(domain\/(verdict\/judge|event\/fault-words)|sandbox\/requests)\.ts$/,
+  'd3-scale': /^src\/console\/chart\.ts$/,
+  'd3-shape': /^src\/console\/chart\.ts$/,
   kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-chooser)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.
-  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|sandbox|try|commands)\//,
+  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|sandbox|try|console|commands)\//,
   'prom-client': /^src\/telemetry\//,
   snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,
@@ -149,7 +156,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
 
 /** Code without I/O and clock: the domain, the contract, and the decisions about wallets. */
 const PURE_FILES =
-  /^src\/(domain|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$/;
+  /^src\/(domain|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$|^src\/console\/(pages\/|(chart|html|layout|parameters|queries|scope|style)\.ts$)/;
 
 function isPure(path: string): boolean {
   return PURE_FILES.test(path);

@@ -64,6 +64,11 @@ describe('a text in a source', () => {
     ['a message', "logger.warn({}, 'the group is told nothing');", '1: "told"'],
     ['a template', `const a = 1;\nfail(\`the offset \${a} is read anew\`);`, '2: "anew"'],
     ['a title of a test', "test('whoever asks gets an answer', () => {});", '1: "whoever"'],
+    [
+      'a paragraph of HTML',
+      'const a = html`<h1>All is well</h1><p>The <b>group</b> is told nothing</p>`;',
+      '1: "told"',
+    ],
   ])('is checked: %s', (_, source, message) => {
     expect(messagesOf(checkStrings(source))).toEqual([expect.stringContaining(message)]);
   });
@@ -72,6 +77,11 @@ describe('a text in a source', () => {
     ['a short string', "const state = 'is told';"],
     ['SQL', "const text = 'select told from verdicts where told is anew';"],
     ['code in a text', "fail('the option `--told` is not known here');"],
+    ['a style sheet', 'const text = `:root { --a: 1; }\nanew { color: red; margin: 0 auto }`;'],
+    [
+      'tags of HTML',
+      `const text = html\`${Array.from({ length: 20 }, () => '<b class="told here">two words</b>').join('')}\`;`,
+    ],
     ['a statement behind its comment', 'const text = `-- All rows.\nselect told from verdicts;`;'],
     [
       'a table of many short rows',

@@ -4,9 +4,9 @@
 import { Writable } from 'node:stream';
 import pino from 'pino';
 import { until } from '../../../dev/servers/deadline';
+import { makeAddresses, networkOf } from '../../../src/lib/address';
 import { systemClock } from '../../../src/lib/clock';
 import { makeMetrics } from '../../../src/telemetry/metrics';
-import { makeAddresses, networkOf } from '../../../src/webhook/address';
 import { MAX_RETRY_AFTER_MS, retryAfterMs } from '../../../src/webhook/client';
 import { type Place, Places } from '../../../src/webhook/places';
 import { makeReports } from '../../../src/webhook/refusals';

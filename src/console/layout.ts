@@ -1,0 +1,161 @@
+/** The frame of every page, and the pieces that pages share. Pure. */
+import type { Outcome } from '../domain/verdict/reasons';
+import { inOneLine } from '../lib/printable';
+import { type Html, html } from './html';
+import { linkTo, RANGES, type TimeRange, timeText } from './parameters';
+import type { ShownQuery } from './reader';
+import { type OperatorScope, ownNameOf } from './scope';
+
+export interface Framed {
+  readonly title: string;
+  readonly content: Html;
+  /** Null before the sign-in. */
+  readonly scope: OperatorScope | null;
+  /** The path of the page. */
+  readonly path?: string;
+  readonly shown?: readonly ShownQuery[];
+}
+
+const MENU = [
+  ['/', 'Overview'],
+  ['/connections', 'Connections'],
+  ['/duplicates', 'Duplicates that differ'],
+  ['/anomalies', 'Anomalies'],
+] as const;
+
+/** The whole document. */
+export function frame({ title, content, scope, path, shown = [] }: Framed): string {
+  const head = scope === null ? html`<p class="brand">promo-intake console</p>` : signedIn(scope, path);
+  const page = html`<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} - promo-intake console</title>
+<link rel="stylesheet" href="/console.css">
+<link rel="icon" href="/icon.svg">
+</head>
+<body>
+<a class="skip" href="#content">Skip to the content</a>
+<header>${head}</header>
+<main id="content" tabindex="-1">
+<h1>${title}</h1>
+${content}
+${sqlOf(shown)}
+</main>
+</body>
+</html>
+`;
+  return `<!doctype html>\n${page}`;
+}
+
+function signedIn({ operator }: OperatorScope, path: string | undefined): Html {
+  const items = MENU.map(([to, label]) => {
+    const current = to === path && html`aria-current="page"`;
+    return html`<li><a href="${to}" ${current}>${label}</a></li>`;
+  });
+  return html`<p class="brand">promo-intake console</p>
+<nav aria-label="Pages"><ul>${items}</ul></nav>
+<form class="search" action="/event" method="get" role="search" aria-label="Find an event"><label>Event <input name="id" required autocomplete="off" placeholder="event_id"></label><button>Find</button></form>
+<form class="search" action="/round" method="get" role="search" aria-label="Find a round"><label>Round <input name="id" required autocomplete="off" placeholder="round_id"></label><button>Find</button></form>
+<form class="sign-out" action="/sign-out" method="post"><span>Operator <strong>${shownText(operator)}</strong></span><button>Sign out</button></form>`;
+}
+
+/** The queries of a page, as one can paste them into psql. */
+function sqlOf(shown: readonly ShownQuery[]): Html | null {
+  if (shown.length === 0) return null;
+  const queries = shown.map(
+    ({ title, sql }) => html`<h3>${title}</h3><pre tabindex="0"><code>${sql}</code></pre>`,
+  );
+  const label = shown.length === 1 ? 'The query' : `The ${shown.length} queries`;
+  return html`<section class="sql" aria-label="SQL"><h2>SQL</h2><details><summary>${label} of this page</summary>
+<p>Times are UTC. The role <code>reader</code> may run them: <code>psql</code> prints the same rows.</p>${queries}</details></section>`;
+}
+
+/** A foreign text: characters that hide or reorder their neighbours are shown as escapes. */
+export function shownText(text: string | null): string {
+  return inOneLine(text ?? '');
+}
+
+/** "2026-11-27 05:00:00.123" of the store's text. The page says that times are UTC. */
+export function shownTime(stored: string | null): Html | null {
+  if (stored === null) return null;
+  const [, date = '', time = ''] = /^(\S+) ([\d:]+(?:\.\d{1,3})?)/.exec(stored) ?? [];
+  return html`<time datetime="${date}T${time}Z">${date} ${time}</time>`;
+}
+
+export function numberText(value: number | string | null): string {
+  return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
+}
+
+/** "98.7 %". Never 100 % where something is missing. */
+export function shareText(part: number, all: number): string {
+  if (all === 0) return '-';
+  const tenths = part === all ? 1_000 : Math.min(999, Math.round((part / all) * 1_000));
+  return `${(tenths / 10).toLocaleString('en')} %`;
+}
+
+export interface Linked {
+  readonly feed_id: string | null;
+  readonly event_id?: string | null;
+  readonly round_id?: string | null;
+}
+
+export function eventLink(scope: OperatorScope, { feed_id, event_id = null }: Linked): Html | null {
+  if (event_id === null || feed_id === null) return null;
+  const to = linkTo('/event', { feed: ownNameOf(scope, feed_id), id: event_id });
+  return html`<a class="id" href="${to}">${shownText(event_id)}</a>`;
+}
+
+export function roundLink(scope: OperatorScope, { feed_id, round_id = null }: Linked): Html | null {
+  if (round_id === null || feed_id === null) return null;
+  const to = linkTo('/round', { feed: ownNameOf(scope, feed_id), id: round_id });
+  return html`<a class="id" href="${to}">${shownText(round_id)}</a>`;
+}
+
+export function verdictTag(verdict: Outcome['verdict'] | string | null): Html | null {
+  return verdict === null ? null : html`<span class="tag ${verdict}">${verdict}</span>`;
+}
+
+/** The choice of the range of time, as links. */
+export function rangeChoice(path: string, range: TimeRange): Html {
+  const items = Object.entries(RANGES).map(([name, { label }]) => {
+    const current = name === range.name && html`aria-current="true"`;
+    const until = range.isCurrent ? undefined : timeText(range.until);
+    return html`<li><a href="${linkTo(path, { range: name, until })}" ${current}>${label}</a></li>`;
+  });
+  const earlier = linkTo(path, { range: range.name, until: timeText(range.since) });
+  const newest = range.isCurrent
+    ? null
+    : html`<li><a href="${linkTo(path, { range: range.name })}">Newest</a></li>`;
+  return html`<nav class="range" aria-label="Range of time"><ul>${items}<li><a href="${earlier}">Earlier</a></li>${newest}</ul></nav>
+<p class="note">${timeText(range.since).replace('T', ' ')} to ${timeText(range.until).replace('T', ' ')}. All times are UTC.</p>`;
+}
+
+export interface Column<R> {
+  readonly head: string;
+  readonly cell: (row: R) => Html | string | null;
+  readonly isNumber?: boolean;
+}
+
+export function table<R>(caption: string, columns: readonly Column<R>[], rows: readonly R[]): Html {
+  const head = columns.map(
+    ({ head, isNumber }) => html`<th scope="col" class="${isNumber ? 'number' : ''}">${head}</th>`,
+  );
+  const body = rows.map((row) => {
+    const cells = columns.map(
+      ({ cell, isNumber }) => html`<td class="${isNumber ? 'number' : ''}">${cell(row)}</td>`,
+    );
+    return html`<tr>${cells}</tr>`;
+  });
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}"><table><caption>${caption}</caption><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+}
+
+/** Said in place of rows. */
+export const TOO_SLOW = html`<p class="warning" role="status">The database did not answer within 5 s, and the query was ended. Choose a shorter range of time.</p>`;
+
+export function facts(pairs: readonly (readonly [string, Html | string | null])[]): Html {
+  const items = pairs
+    .filter(([, value]) => value !== null && value !== '')
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
+  return html`<dl class="facts">${items}</dl>`;
+}

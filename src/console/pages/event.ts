@@ -1,0 +1,112 @@
+/** One event: its verdict, and every further delivery of it. Pure. */
+import { duplicateRemedy, outcomeOf, REASONS, type ReasonInfo } from '../../domain/verdict/reasons';
+import { type Html, html } from '../html';
+import { facts, roundLink, shownText, shownTime, table, verdictTag } from '../layout';
+import { linkTo, type Parameters } from '../parameters';
+import { QUERIES } from '../queries';
+import type { FoundRows, PageReader } from '../reader';
+import type { Columns } from '../scope';
+
+export async function eventPage(reader: PageReader, { feed, id }: Parameters): Promise<Html> {
+  if (id === null) return ask(feed);
+  const named = { feed, event: id };
+  const [found] = (await reader.read(QUERIES.event, named)).rows;
+  const [key] = (await reader.read(QUERIES.eventKey, named)).rows;
+  const deliveries = await reader.read(QUERIES.deliveriesOfEvent, named);
+  const reversals = found?.kind === 'refund' ? await reader.read(QUERIES.reversals, named) : undefined;
+  const about = reasonNamed(key?.reason ?? found?.reason ?? null);
+  if (key === undefined && found === undefined) return neverDecided(id, feed);
+  return html`<p class="id">${shownText(id)}</p>
+<p>${verdictTag(key?.verdict ?? found?.verdict ?? null)} ${about === undefined ? 'The event counts, unless its round is refunded.' : html`<code>${about.name}</code>: ${about.meaning}`}</p>
+${about !== undefined && html`<p><strong>Your remedy:</strong> ${about.remedy}</p>`}
+${
+  found === undefined
+    ? html`<p class="note">The month of the verdict was dropped. Its verdict and reason are kept forever.</p>`
+    : facts([
+        ['Kind', found.kind],
+        ['Amount', found.amount === null ? null : `${found.amount} ${found.currency ?? ''}`],
+        [
+          'Counts now',
+          found.counts_now === 't' ? 'yes' : found.counted === 't' ? 'no: its round was refunded' : 'no',
+        ],
+        ['Occurred at', shownTime(found.occurred_at)],
+        ['Decided at', shownTime(found.decided_at)],
+        ['Round', roundLink(reader.scope, found)],
+        ['Brand', shownText(found.brand)],
+        ['Game', shownText(found.game_id)],
+        ['Connection', shownText(found.connection_id)],
+        ['Feed', shownText(found.feed_id)],
+        ['Record', recordOf(found)],
+        ['Reference data', `version ${found.reference_version}`],
+      ])
+}
+${reversals !== undefined && reversalsTable(reversals.rows)}
+<h2>Further deliveries</h2>
+${deliveriesOf(deliveries, about)}`;
+}
+
+function ask(feed: string): Html {
+  return html`<p>Enter the event_id as you sent it.</p>
+<form class="sign-in" action="/event" method="get"><label>event_id <input name="id" required autocomplete="off"></label>
+<label>Feed, if it is not your own one <input name="feed" value="${feed}" autocomplete="off"></label><button>Find</button></form>`;
+}
+
+function neverDecided(id: string, feed: string): Html {
+  return html`<p class="id">${shownText(id)}</p>
+<p class="warning">No event of yours with this event_id was decided${feed !== '' && html` in the feed <code>${shownText(feed)}</code>`}. It was never received, or its record waits in a topic, or it had no usable event_id.</p>
+<p><strong>Your remedy:</strong> look for the answer that your client got. Where there is none, send the event again as it is: an event counts once. For many events use <code>promo-intake reconcile</code>.</p>
+<p><a href="${linkTo('/event', { feed })}">Look for another event</a></p>`;
+}
+
+function reasonNamed(name: string | null): ReasonInfo | undefined {
+  return REASONS.find((each) => each.name === name);
+}
+
+interface Sourced {
+  readonly source_topic: string | null;
+  readonly source_partition: string | null;
+  readonly source_offset: string | null;
+}
+
+export function recordOf({ source_topic, source_partition, source_offset }: Sourced): string {
+  if (source_topic === null) return 'by webhook';
+  return `${shownText(source_topic)}, partition ${source_partition}, offset ${source_offset}`;
+}
+
+function reversalsTable(
+  rows: readonly Columns<'round_id' | 'kind' | 'amount' | 'currency' | 'entered_at'>[],
+): Html {
+  if (rows.length === 0) return html`<h2>Reversed</h2><p>The refund reversed no entry.</p>`;
+  return html`<h2>Reversed</h2>${table(
+    'The entries that this refund reversed',
+    [
+      { head: 'Kind', cell: ({ kind }) => kind },
+      { head: 'Amount', isNumber: true, cell: ({ amount, currency }) => `${amount} ${currency}` },
+      { head: 'At', cell: ({ entered_at }) => shownTime(entered_at) },
+    ],
+    rows,
+  )}`;
+}
+
+function deliveriesOf(
+  { rows, hasMore }: FoundRows<'connection_id' | 'received_at' | 'content_differs' | keyof Sourced>,
+  about: ReasonInfo | undefined,
+): Html {
+  if (rows.length === 0) return html`<p>None: the event came once.</p>`;
+  const outcome =
+    about === undefined ? { verdict: 'accepted' as const, reason: null, code: 0 } : outcomeOf(about.name);
+  return html`${table(
+    'Deliveries of this event_id after the decided one',
+    [
+      { head: 'Received at', cell: ({ received_at }) => shownTime(received_at) },
+      { head: 'Connection', cell: ({ connection_id }) => shownText(connection_id) },
+      { head: 'Content', cell: ({ content_differs }) => (content_differs === 't' ? 'differs' : 'the same') },
+      { head: 'Record', cell: recordOf },
+      {
+        head: 'Your remedy',
+        cell: ({ content_differs }) => duplicateRemedy(outcome, content_differs === 't') ?? 'Nothing to do.',
+      },
+    ],
+    rows,
+  )}${hasMore && html`<p class="note">There are more.</p>`}`;
+}

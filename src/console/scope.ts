@@ -1,0 +1,128 @@
+/**
+ * The scope of an operator, and the only form of a query. A query reads named sources, and each source is
+ * limited to the operator of the scope: its text never names a view itself. Pure.
+ */
+import { quoteLiteral } from '../postgres/literal';
+
+/** The operator whose data a request may see. `authenticate` makes it, from a token. */
+export class OperatorScope {
+  /** Keeps an object that only looks like a scope from being one. */
+  readonly #isScope = true;
+  constructor(readonly operator: string) {}
+  static is(value: object): boolean {
+    return #isScope in value;
+  }
+}
+
+/** The columns of the views that the console reads. No column names a player. */
+const VERDICT_COLUMNS =
+  'feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount, currency, occurred_at, decided_at, counted, counts_now, verdict_id, reference_version, source_topic, source_partition, source_offset';
+const DELIVERY_COLUMNS =
+  'feed_id, event_id, connection_id, received_at, content_differs, first_verdict, first_reason, source_topic, source_partition, source_offset';
+
+const SOURCES = {
+  verdicts: source('promo.verdicts', VERDICT_COLUMNS),
+  deliveries: source('promo.deliveries', DELIVERY_COLUMNS),
+  keys: source('promo.events', 'feed_id, event_key, verdict, reason, verdict_id'),
+  rounds: source(
+    'promo.rounds',
+    'feed_id, round_id, refunded, refunded_by, refunded_at, settled, brand, currency, counted_bet, counted_win, counted_settled, below_min_bet, opened_at',
+  ),
+  entries: source(
+    'promo.ledger',
+    'feed_id, event_id, round_id, brand, kind, currency, amount, reverses_entry_id, entry_id, entered_at, verdict_id',
+  ),
+  anomalies: source('promo.anomalies', 'feed_id, round_id, anomaly, opened_at'),
+} as const;
+export type SourceName = keyof typeof SOURCES;
+
+/** The rows of a view that belong to the operator. Every read of the store passes here. */
+function source(view: string, columns: string): string {
+  return `select ${columns}\n  from ${view} where operator_id = $1`;
+}
+
+/** The functions of the store that a query may call. They read no table. */
+const FUNCTIONS = ['promo.stored_id(', 'promo_store.id_key(', 'promo.verdict_id_of(:feed,'];
+
+/** The type of a parameter. A feed is written as the part of its name behind the operator's id. */
+type ParameterType = 'text' | 'time' | 'interval' | 'feed';
+const CASTS: Readonly<Record<ParameterType, string>> = {
+  text: 'text',
+  time: 'timestamptz',
+  interval: 'interval',
+  feed: 'text',
+};
+
+type Parameters = Readonly<Record<string, ParameterType>>;
+
+export interface Query<P extends Parameters = Parameters, C extends string = string> {
+  readonly title: string;
+  readonly columns: readonly C[];
+  readonly params: P;
+  /** The most rows. One more is read, to notice that there are more. */
+  readonly limit: number;
+  /** Numbered parameters: the operator is $1, and the others follow in the order of `params`. */
+  readonly text: string;
+}
+
+interface Definition<P, C> {
+  readonly title: string;
+  readonly from: readonly [SourceName, ...SourceName[]];
+  readonly params: P;
+  readonly columns: readonly C[];
+  readonly limit: number;
+  /** Reads the sources by their names, and parameters as :name. */
+  readonly text: string;
+}
+
+export type Values<P extends Parameters> = { readonly [K in keyof P]: string };
+export type Columns<C extends string> = { readonly [K in C]: string | null };
+
+const PARAMETER = /(?<!:):([a-z_]+)\b/g;
+
+/** @throws where the text names a view or a table itself, or a parameter that is not declared */
+export function defineQuery<const P extends Parameters, const C extends string>(
+  definition: Definition<P, C>,
+): Query<P, C> {
+  const { title, from, params, columns, limit, text } = definition;
+  const names = Object.keys(params);
+  const withoutFunctions = FUNCTIONS.reduce((left, each) => left.replaceAll(each, ''), text);
+  if (/\bpromo|\bpg_|information_schema|\$\d|;/i.test(withoutFunctions))
+    throw new Error(`the query "${title}" reads more than its sources`);
+  const body = text.trim().replace(PARAMETER, (_, name: string) => {
+    const index = names.indexOf(name);
+    const type = params[name];
+    if (index < 0 || type === undefined) throw new Error(`the query "${title}" has no parameter "${name}"`);
+    return `$${index + 2}::${CASTS[type]}`;
+  });
+  const sources = from.map((name) => `${name} as not materialized (\n  ${SOURCES[name]}\n)`);
+  return { title, columns, params, limit, text: `with ${sources.join(', ')}\n${body}\nlimit ${limit + 1}` };
+}
+
+/** The values of the numbered parameters. Each feed is one of the operator's own. */
+export function boundValues<P extends Parameters>(
+  { operator }: OperatorScope,
+  { params }: Query<P>,
+  values: Values<P>,
+): string[] {
+  const read = (name: keyof P & string) => {
+    const value = values[name];
+    return params[name] === 'feed' ? feedOf(operator, value) : value;
+  };
+  return [operator, ...Object.keys(params).map(read)];
+}
+
+/** Feeds have the operator's id in front, and neither id has a slash (docs/rules.md, C3). */
+function feedOf(operator: string, feed: string): string {
+  return feed === '' ? operator : `${operator}/${feed}`;
+}
+
+/** The part of the feed's name that is not the operator's id. */
+export function ownNameOf({ operator }: OperatorScope, feedId: string): string {
+  return feedId.startsWith(`${operator}/`) ? feedId.slice(operator.length + 1) : '';
+}
+
+/** The query with its values, to paste into psql. */
+export function asPasted(text: string, values: readonly string[]): string {
+  return `${text.replace(/\$(\d+)/g, (_, number: string) => quoteLiteral(values[Number(number) - 1] ?? ''))};`;
+}

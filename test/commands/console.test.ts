@@ -1,0 +1,173 @@
+/** The console as operators use it: two operators with equal ids, over one store, as the role of a reader. */
+
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { PAGES } from '../../src/console/handler';
+import { accessibilityProblems, testInBrowser } from '../support/browser';
+import {
+  aToken,
+  type ConsoleWorld,
+  HOSTILE_IDS,
+  MARK_OF_ACME,
+  MARK_OF_BRAVO,
+  openConsoleWorld,
+  type RunningConsole,
+  startConsole,
+} from '../support/console';
+import { killWorkers } from '../support/worker';
+
+const TOKENS = { acme: aToken(), bravo: aToken() };
+type OperatorName = keyof typeof TOKENS;
+const MARKS = { acme: MARK_OF_ACME, bravo: MARK_OF_BRAVO };
+const OTHER = { acme: 'bravo', bravo: 'acme' } as const;
+
+let world: ConsoleWorld;
+let running: RunningConsole;
+beforeAll(async () => {
+  world = await openConsoleWorld();
+  running = await startConsole(TOKENS, { DATABASE_URL: world.readerUrl });
+});
+afterAll(async () => {
+  await killWorkers();
+  await world?.close();
+});
+
+interface Reply {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: Headers;
+}
+
+async function ask(path: string, token: string | null, init: RequestInit = {}): Promise<Reply> {
+  const response = await fetch(`${running.origin}${path}`, {
+    redirect: 'manual',
+    ...init,
+    headers: { ...(token !== null && { authorization: `Bearer ${token}` }), ...init.headers },
+  });
+  return { status: response.status, text: await response.text(), headers: response.headers };
+}
+
+const encoded = encodeURIComponent;
+/** Addresses with ids of both operators, and with names of the other one. */
+const ADDRESSES = [
+  ...[...PAGES.keys()],
+  ...['/?range=24h', '/?range=7d', '/connections?range=24h', '/duplicates?range=7d', '/anomalies?range=7d'],
+  ...['e-1', 'e-5', 'e-6', `e-${MARK_OF_ACME}`, `e-${MARK_OF_BRAVO}`, ...HOSTILE_IDS].map(
+    (id) => `/event?id=${encoded(id)}`,
+  ),
+  ...['r-1', 'r-2', `round-${MARK_OF_ACME}`, `round-${MARK_OF_BRAVO}`, ...HOSTILE_IDS].map(
+    (id) => `/round?id=${encoded(id)}`,
+  ),
+  ...['acme', 'bravo', '/acme', '../bravo', 'apart', '%27 or true --'].flatMap((feed) => [
+    `/event?feed=${encoded(feed)}&id=e-1`,
+    `/round?feed=${encoded(feed)}&id=r-1`,
+  ]),
+  ...['/?operator=bravo', '/?range=1y', '/?range=1h&range=24h', '/?until=yesterday', '/event?id=%00'],
+  ...['/event?id=%ED%A0%80', '/nothing', '/event/..%2f', '//bravo/event', '/?range=%3Cscript%3E'],
+];
+
+describe.each<OperatorName>(['acme', 'bravo'])('%s', (operator) => {
+  const token = TOKENS[operator];
+  const otherMark = MARKS[OTHER[operator]];
+
+  test.each(ADDRESSES)('sees nothing of the other operator at %s', async (address) => {
+    const { status, text } = await ask(address, token);
+    expect([200, 400, 404]).toContain(status);
+    // An address may have named the mark itself.
+    const asked = decodeURIComponent(address.replaceAll('%ED%A0%80', '').replaceAll(/%00|%2f/g, '')).includes(
+      otherMark,
+    );
+    if (!asked) expect(text).not.toContain(otherMark);
+    expect(text).not.toContain(operator === 'acme' ? '2000.02' : '10.01');
+    expect(text).not.toContain('player-');
+    expect(text).not.toMatch(/<script|<img|onerror=(?!alert)|<h1>owned/);
+  });
+});
+
+/** Signs in by the form. */
+async function signIn(page: Page, operator: OperatorName): Promise<void> {
+  await page.goto(running.origin);
+  await page.getByLabel('Token of your operator').fill(TOKENS[operator]);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText(`Operator ${operator}`).waitFor();
+}
+
+/** With SCREENSHOTS set to a directory, each page is kept there as a picture. */
+async function picture(page: Page, name: string): Promise<void> {
+  const directory = process.env.SCREENSHOTS;
+  if (directory !== undefined)
+    await page.screenshot({ path: join(directory, `${name}.png`), fullPage: true });
+}
+
+describe('in Chromium', () => {
+  testInBrowser(
+    'an operator signs in, finds a rejected event with its remedy, and its round',
+    async ({ page, allow }) => {
+      allow(running.origin);
+      await signIn(page, 'acme');
+      await picture(page, 'overview');
+      expect(await page.getByRole('row', { name: /bad_amount/ }).textContent()).toContain(
+        'Send the exact amount as a decimal string, with a new event_id.',
+      );
+      await page
+        .getByRole('row', { name: /bad_amount/ })
+        .getByRole('link')
+        .click();
+      await page.getByRole('heading', { name: 'Event', level: 1 }).waitFor();
+      expect(await page.getByText('rejected', { exact: true }).count()).toBe(1);
+      await page.getByRole('link', { name: 'r-3' }).click();
+      await page.getByRole('heading', { name: 'Timeline' }).waitFor();
+      expect(await page.getByRole('row').filter({ hasText: 'e-6' }).count()).toBe(1);
+      await page.getByRole('textbox', { name: 'Event' }).fill(`e-${MARK_OF_BRAVO}`);
+      await page.getByRole('button', { name: 'Find' }).first().click();
+      await page.getByText('No event of yours with this event_id was decided').waitFor();
+    },
+  );
+
+  testInBrowser('no page has a problem of accessibility', async ({ page, allow }) => {
+    allow(running.origin);
+    await page.goto(running.origin);
+    expect(await accessibilityProblems(page)).toEqual([]);
+    await picture(page, 'sign-in');
+    await signIn(page, 'acme');
+    for (const [name, path] of [
+      ...[...PAGES.keys()].map((path) => [path.slice(1) || 'overview-again', path] as const),
+      ...[
+        ['event-of-a-refund', '/event?id=e-5'],
+        ['round-of-a-refund', '/round?id=r-2'],
+      ],
+      ...[
+        ['event-with-duplicates', '/event?id=e-1'],
+        ['hostile', `/event?id=${encoded(HOSTILE_IDS[0] ?? '')}`],
+      ],
+      ['round-with-anomaly', '/round?id=r-1'],
+    ]) {
+      await page.goto(`${running.origin}${path}`);
+      for (const summary of await page.locator('summary').all()) await summary.click();
+      await picture(page, name ?? '');
+      expect([path, await accessibilityProblems(page)]).toEqual([path, []]);
+    }
+  });
+
+  testInBrowser(
+    'without scripts, the next operator at the same browser sees nothing of the one before',
+    async ({ page, allow }) => {
+      allow(running.origin);
+      await signIn(page, 'acme');
+      await page.goto(`${running.origin}/event?id=e-${MARK_OF_ACME}`);
+      expect(await page.content()).toContain('10.01');
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByLabel('Token of your operator').waitFor();
+      await page.goto(`${running.origin}/round?id=r-1`);
+      expect(await page.content()).not.toContain('10.01');
+      await signIn(page, 'bravo');
+      for (const path of [...PAGES.keys(), '/event?id=e-1', '/round?id=r-1', '/event?feed=apart&id=e-1']) {
+        await page.goto(`${running.origin}${path}`);
+        const content = await page.content();
+        expect(content).toContain('bravo');
+        expect(content).not.toMatch(new RegExp(`${MARK_OF_ACME}|acme|10\\.01|3\\.33`));
+      }
+    },
+    { javaScriptEnabled: false },
+  );
+});
