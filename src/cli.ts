@@ -17,6 +17,7 @@ import { ATTRIBUTE } from './commands/attribute-commands';
 import { CONSOLE } from './commands/console-command';
 import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
+import { PROMOTIONS } from './commands/promotions-command';
 import { RECONCILE } from './commands/reconcile-command';
 import { SANDBOX } from './commands/sandbox-command';
 import {
@@ -286,6 +287,7 @@ export const COMMANDS: readonly Command[] = [
       return check({ file, json: options.has('json'), rules }, interruption());
     },
   },
+  ...PROMOTIONS,
   ...WALLET_CHECK,
 ];
 

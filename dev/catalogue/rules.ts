@@ -125,6 +125,26 @@ export const CHAPTERS: readonly Chapter[] = [
     B6 | erased with either player | elsewhere
     B7 | kept with its month and its events | elsewhere
     B8 | readers see no credited player | elsewhere
+    P1 | events and players of a promotion | elsewhere
+    P2 | the time of an event | elsewhere
+    P3 | windows and local days | elsewhere
+    P4 | local times that do not exist, or exist twice | elsewhere
+    P5 | listed games | elsewhere
+    P6 | minimum amounts | elsewhere
+    P7 | targets by currency | elsewhere
+    P8 | login streaks | elsewhere
+    P9 | collected items | elsewhere
+    P10 | points and ranks | elsewhere
+    P11 | refunds of promotions | elsewhere
+    P12 | completions and their ids | elsewhere
+    P13 | late events | elsewhere
+    P14 | confirmed completions | elsewhere
+    P15 | the close of a leaderboard | elsewhere
+    P16 | slices and the order of arrival | elsewhere
+    P17 | changed definitions | elsewhere
+    P18 | why an event does not count | elsewhere
+    P19 | faults of a file of promotions | elsewhere
+    P20 | preview of promotions | elsewhere
     X1 | a wallet call is stored before it is sent, with one content | elsewhere
     X2 | no bet is sent after its rollback is stored | elsewhere
     X3 | one process holds a call | elsewhere

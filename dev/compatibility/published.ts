@@ -21,6 +21,7 @@ export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'wallet.request.v2.json': 'others_read',
   'wallet.error.v2.json': 'others_write',
   'reference.schema.json': 'others_write',
+  'promotions.schema.json': 'others_write',
   'webhook.openapi.json': 'openapi',
   'wallet-profile.schema.json': 'others_write',
   'sandbox.openapi.json': 'openapi',

@@ -52,7 +52,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/wallet.error.v2.json', renderSchema(WALLET_FAILURE_SCHEMA)),
     file('schemas/sandbox.openapi.json', renderSchema(SANDBOX_OPENAPI)),
     file('schemas/CONTRACT.md', renderContract(GENERATE_COMMAND)),
-    file(REFERENCE_SCHEMA, withCurrencies(readIfThere(join(root, REFERENCE_SCHEMA)) ?? '')),
+    ...SCHEMAS_BY_HAND.map((path) => file(path, withCurrencies(path, readIfThere(join(root, path)) ?? ''))),
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
@@ -67,13 +67,13 @@ export function tablesFile(content: string): GeneratedFile {
   return { path: 'docs/tables.md', content, command: GENERATE_TABLES_COMMAND };
 }
 
-/** The schema of reference files, written by hand except for the list of currencies. */
-const REFERENCE_SCHEMA = 'schemas/reference.schema.json';
+/** The schemas of files that people write, made by hand except for the list of currencies. */
+const SCHEMAS_BY_HAND = ['schemas/reference.schema.json', 'schemas/promotions.schema.json'] as const;
 const CURRENCY_LIST = /("enum": \[\n\s*)"JPY",[^\]]*?(\n\s*\])/;
 
 /** @throws where the schema has no list of currencies */
-function withCurrencies(schema: string): string {
-  if (!CURRENCY_LIST.test(schema)) throw new Error(`${REFERENCE_SCHEMA} has no list of currencies`);
+function withCurrencies(path: string, schema: string): string {
+  if (!CURRENCY_LIST.test(schema)) throw new Error(`${path} has no list of currencies`);
   const codes = CURRENCIES.map(({ code }) => `"${code}"`).join(', ');
   return schema.replace(CURRENCY_LIST, (_, before: string, after: string) => `${before}${codes}${after}`);
 }

@@ -26,6 +26,8 @@ import {
  *     commands -> wallet -> contract -> lib, webhook -> contract, and wallet -> postgres, reference-file
  *     commands -> sandbox, wallet-check -> wallet
  *
+ *     commands -> promotion-file -> promotions, reference-file
+ *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
  * table.
@@ -38,6 +40,11 @@ export const LAYERS = {
   domain: { files: /^src\/domain\//, mayImport: ['lib'] },
   telemetry: { files: /^src\/telemetry\//, mayImport: ['lib'] },
   'reference-file': { files: /^src\/reference-file\//, mayImport: ['lib', 'domain'] },
+  promotions: { files: /^src\/promotions\//, mayImport: ['lib', 'domain'] },
+  'promotion-file': {
+    files: /^src\/promotion-file\//,
+    mayImport: ['lib', 'domain', 'promotions', 'reference-file'],
+  },
   'wallet-check': { files: /^src\/wallet-check\//, mayImport: ['lib', 'contract', 'wallet'] },
   postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
@@ -117,6 +124,8 @@ export const LAYERS = {
         'telemetry',
         'domain',
         'reference-file',
+        'promotions',
+        'promotion-file',
         'postgres',
         'ledger',
         'intake',
@@ -154,9 +163,9 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   yaml: /^src\/reference-file\/yaml\.ts$/,
 };
 
-/** Code without I/O and clock: the domain, the contract, and the decisions about wallets. */
+/** Code without I/O and clock: the domain, promotions, the contract, and the decisions about wallets. */
 const PURE_FILES =
-  /^src\/(domain|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$|^src\/console\/(pages\/|(chart|html|layout|parameters|queries|scope|style)\.ts$)/;
+  /^src\/(domain|promotions|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$|^src\/console\/(pages\/|(chart|html|layout|parameters|queries|scope|style)\.ts$)/;
 
 function isPure(path: string): boolean {
   return PURE_FILES.test(path);

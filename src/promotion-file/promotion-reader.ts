@@ -1,0 +1,331 @@
+/**
+ * The rules of the file of promotions: the keys and values that it must have and must not have
+ * (docs/rules.md, P19).
+ *
+ * schemas/promotions.schema.json describes the same structure for editors.
+ */
+import type { OperatorEntry, ReferenceDocument } from '../domain/reference';
+import { quoted } from '../lib/printable';
+import {
+  PERIODS,
+  PROMOTION_TYPES,
+  type PromotionDefinition,
+  type PromotionDocument,
+  type PromotionType,
+  type Repetition,
+  STAKE_KINDS,
+  type Stakes,
+  WEEKDAYS,
+} from '../promotions/definition';
+import { readBound } from '../promotions/local-time';
+import { type Check, checkBrand, checkName } from '../reference-file/checks';
+import { type Mapping, type Slot, suggestion } from '../reference-file/reader';
+import type { FaultReport } from '../reference-file/report';
+import type { Tree } from '../reference-file/tree';
+import { ValueReader } from './values';
+
+const COMMON_KEYS = [
+  ...['id', 'operator', 'brands', 'type', 'from', 'to', 'time_zone', 'window'],
+  ...['accepts_late', 'confirm_after'],
+];
+
+/** The keys of each type beside the common ones. */
+const OWN_KEYS: Readonly<Record<PromotionType, readonly string[]>> = {
+  login_streak: ['days', 'completes'],
+  deposit_target: ['target', 'completes'],
+  withdrawal_target: ['target', 'completes'],
+  turnover_target: ['counts', 'games', 'min_amount', 'target', 'completes'],
+  bet_count: ['games', 'min_amount', 'target', 'completes'],
+  round_count: ['games', 'min_amount', 'target', 'completes'],
+  collect_items: ['items', 'completes'],
+  leaderboard: ['points', 'keep_ranks'],
+};
+const ALL_KEYS = [...new Set([...COMMON_KEYS, ...Object.values(OWN_KEYS).flat()])];
+
+/** Why a type has no such key. */
+const NOT_OF_ACCOUNTS = 'Remove it: account events have no game and take no minimum.';
+
+const DEFAULT_KEEP_RANKS = 100;
+const MOST_RANKS = 10_000;
+const MOST_DAYS = 366;
+const MOST_EVENTS = 1_000_000_000;
+const MOST_POINTS = 1_000_000;
+const LAST_START_OF_MONTH = 28;
+
+/** Reads one document. The result is valid only where no fault was reported. */
+export class PromotionReader {
+  private readonly values: ValueReader;
+  /** Ids by operator, each with the offset of its first place. */
+  private readonly ids = new Map<string, number>();
+  private readonly operators: ReadonlyMap<string, OperatorEntry> | undefined;
+
+  constructor(
+    private readonly faults: FaultReport,
+    private readonly warnings: FaultReport,
+    reference: ReferenceDocument | undefined,
+  ) {
+    this.values = new ValueReader(faults);
+    this.operators = reference && new Map(reference.operators.map((operator) => [operator.id, operator]));
+  }
+
+  read(tree: Tree): PromotionDocument {
+    const top = this.values.mapping({ path: '', at: tree.at, tree }, ['promotions']);
+    if (top === undefined) return { promotions: [] };
+    const remedy = 'List the promotions, or write "promotions: []".';
+    const list = this.values.required(top, 'promotions', remedy);
+    return { promotions: this.values.list(list, (item) => this.promotion(item)) };
+  }
+
+  private promotion(slot: Slot): PromotionDefinition | undefined {
+    const typeSlot = this.typeSlotOf(slot);
+    const type = PROMOTION_TYPES.find(
+      (each) => typeSlot?.tree?.kind === 'leaf' && typeSlot.tree.value === each,
+    );
+    const keys = type === undefined ? ALL_KEYS : [...COMMON_KEYS, ...OWN_KEYS[type]];
+    const node = this.values.mapping(slot, ALL_KEYS);
+    if (node === undefined) return undefined;
+    if (type === undefined) {
+      this.values.word(
+        this.values.required(node, 'type', `Write one of ${PROMOTION_TYPES.join(', ')}.`),
+        PROMOTION_TYPES,
+      );
+    } else this.refuseOthers(node, type, keys);
+    const common = this.common(node, type);
+    if (type === undefined || common === undefined) return undefined;
+    const completes = this.values.word(node.get('completes'), ['once', 'each'] as const) ?? 'once';
+    switch (type) {
+      case 'login_streak': {
+        const days = this.number(node, 'days', 1, MOST_DAYS, 'the number of days in a row, such as 7');
+        return days === undefined ? undefined : { ...common, type, completes, days };
+      }
+      case 'deposit_target':
+      case 'withdrawal_target': {
+        const target = this.target(node);
+        return target === undefined ? undefined : { ...common, type, completes, target };
+      }
+      case 'turnover_target': {
+        const target = this.target(node);
+        const counts = this.values.word(node.get('counts'), STAKE_KINDS) ?? 'bet';
+        const stakes = this.stakes(node, common.operator);
+        return target === undefined ? undefined : { ...common, type, completes, counts, ...stakes, target };
+      }
+      case 'bet_count':
+      case 'round_count': {
+        const meaning = `the number of ${type === 'bet_count' ? 'bets' : 'rounds'}, such as 100`;
+        const target = this.number(node, 'target', 1, MOST_EVENTS, meaning);
+        const stakes = this.stakes(node, common.operator);
+        return target === undefined ? undefined : { ...common, type, completes, ...stakes, target };
+      }
+      case 'collect_items': {
+        const seen = new Map<string, number>();
+        const remedy = 'List the items, such as { id: ruby, games: [g1], need: 3 }.';
+        const items = this.entriesOf(node, 'items', remedy, (item) => this.item(item, common.operator, seen));
+        return { ...common, type, completes, items };
+      }
+      case 'leaderboard': {
+        const remedy = 'List what gives points, such as { counts: bet, per: { EUR: "1.00" }, points: 1 }.';
+        const points = this.entriesOf(node, 'points', remedy, (item) => this.points(item, common.operator));
+        const ranks = node.get('keep_ranks');
+        const keepRanks =
+          this.values.whole(ranks, 1, MOST_RANKS, 'the number of ranks, such as 100') ?? DEFAULT_KEEP_RANKS;
+        this.warnOfRanks(node);
+        return { ...common, type, points, keepRanks };
+      }
+    }
+  }
+
+  private typeSlotOf({ tree, path }: Slot): Slot | undefined {
+    if (tree?.kind !== 'mapping') return undefined;
+    const entry = tree.entries.find(({ key }) => key === 'type');
+    return entry && { path: `${path}.type`, at: entry.value.at, tree: entry.value };
+  }
+
+  private refuseOthers(node: Mapping, type: PromotionType, keys: readonly string[]): void {
+    const isAccount = ['login_streak', 'deposit_target', 'withdrawal_target'].includes(type);
+    for (const key of ALL_KEYS) {
+      const slot = node.get(key);
+      if (slot.tree === undefined || keys.includes(key)) continue;
+      const ofStakes = isAccount && (key === 'games' || key === 'min_amount');
+      const own = OWN_KEYS[type].join(', ');
+      const remedy = ofStakes ? NOT_OF_ACCOUNTS : `Remove it; beside the common keys, ${type} has ${own}.`;
+      this.faults.add(slot, `${type} has no key "${key}".`, remedy);
+    }
+  }
+
+  private common(node: Mapping, type: PromotionType | undefined) {
+    const operator = this.operator(node);
+    const id = this.id(node, 'promotion', checkName, this.ids, operator ?? '');
+    const brands = this.brands(node.get('brands'), operator);
+    const timeZone = this.values.timeZone(node.get('time_zone'));
+    const isUnzoned = node.get('time_zone').tree === undefined;
+    const from = this.values.bound(node, 'from', timeZone);
+    const to = this.values.bound(node, 'to', timeZone);
+    this.refuseEmpty(node, from, to, timeZone);
+    const window = this.window(node.get('window'), isUnzoned);
+    if (type === 'login_streak' && isUnzoned)
+      this.faults.add(node, 'The streak has no time_zone, so its days have no border.', ZONE_REMEDY);
+    const acceptsLate = this.values.duration(node.get('accepts_late'));
+    const confirmAfter = this.values.duration(node.get('confirm_after'));
+    if (id === undefined || operator === undefined) return undefined;
+    return {
+      id,
+      operator,
+      ...(brands !== undefined && { brands }),
+      ...(timeZone !== undefined && { timeZone }),
+      ...(from !== undefined && { from }),
+      ...(to !== undefined && { to }),
+      ...(window !== undefined && { window }),
+      ...(acceptsLate !== undefined && { acceptsLate }),
+      ...(confirmAfter !== undefined && { confirmAfter }),
+    };
+  }
+
+  private operator(node: Mapping): string | undefined {
+    const slot = this.values.required(node, 'operator', 'Name the operator, such as operator: acme.');
+    const operator = this.values.text(slot, checkName);
+    if (operator === undefined || this.operators === undefined || this.operators.has(operator))
+      return operator;
+    const known = [...this.operators.keys()];
+    const remedy = suggestion(operator, known) ?? `Use one of: ${known.join(', ')}.`;
+    this.faults.add(slot, `The reference data has no operator ${quoted(operator)}.`, remedy);
+    return operator;
+  }
+
+  private brands(slot: Slot, operator: string | undefined): readonly string[] | undefined {
+    if (slot.tree === undefined) return undefined;
+    if (slot.tree.kind === 'list' && slot.tree.items.length === 0)
+      this.faults.add(slot, 'The empty list counts no brand.', 'List the brands, or remove the key for all.');
+    const known = this.operators?.get(operator ?? '')?.brands.map(({ id }) => id);
+    return this.values.list(slot, (item) => {
+      const brand = this.values.text(item, checkBrand);
+      if (brand !== undefined && known?.includes(brand) === false) {
+        const remedy = suggestion(brand, known) ?? `Use one of: ${known.join(', ') || '(none)'}.`;
+        this.faults.add(item, `The operator has no brand ${quoted(brand)}.`, remedy);
+      }
+      return brand;
+    });
+  }
+
+  private window(slot: Slot, isUnzoned: boolean): Repetition | undefined {
+    const node = this.values.mapping(slot, ['every', 'starts']);
+    if (node === undefined) return undefined;
+    const remedy = 'Write every: day, every: week or every: month.';
+    const every = this.values.word(this.values.required(node, 'every', remedy), PERIODS);
+    if (isUnzoned)
+      this.faults.add(slot, 'The window has no time_zone, so its days have no border.', ZONE_REMEDY);
+    const starts = node.get('starts');
+    if (every === 'week') return { every, starts: this.values.word(starts, WEEKDAYS) ?? 'monday' };
+    if (every === 'month') {
+      const day = this.values.whole(starts, 1, LAST_START_OF_MONTH, 'a day that every month has, such as 1');
+      return { every, starts: day ?? 1 };
+    }
+    if (every === 'day' && starts.tree !== undefined)
+      this.faults.add(starts, 'A window of a day begins at 00:00.', 'Remove starts.');
+    return every === 'day' ? { every } : undefined;
+  }
+
+  private refuseEmpty(
+    node: Mapping,
+    from: string | undefined,
+    to: string | undefined,
+    timeZone: string | undefined,
+  ): void {
+    if (from === undefined || to === undefined) return;
+    const [first, end] = [readBound(from, timeZone), readBound(to, timeZone)];
+    if (typeof first !== 'bigint' || typeof end !== 'bigint' || end > first) return;
+    const message = `The promotion ends at ${to}, and begins at ${from}: it has no time.`;
+    this.faults.add(node.get('to'), message, 'Write a later time: the end itself does not count.');
+  }
+
+  private target(node: Mapping) {
+    const example = 'target: { EUR: "100.00" }';
+    return this.values.amounts(
+      this.values.required(node, 'target', `Write the amount of each currency: ${example}.`),
+      example,
+    );
+  }
+
+  private number(node: Mapping, key: string, least: number, most: number, meaning: string) {
+    return this.values.whole(this.values.required(node, key, `Write ${meaning}.`), least, most, meaning);
+  }
+
+  private stakes(node: Mapping, operator: string): Stakes {
+    const catalogue = this.operators?.get(operator)?.catalogue ?? [];
+    const games = this.values.games(node.get('games'), (game, item) => {
+      if (catalogue.length === 0 || catalogue.some(({ id }) => id === game)) return;
+      const near = suggestion(
+        game,
+        catalogue.map(({ id }) => id),
+      );
+      const remedy = near ?? 'Check the id: no bet or settled of it is accepted.';
+      this.warnings.add(item, `The catalogue of ${operator} has no game ${quoted(game)}.`, remedy);
+    });
+    const minAmount = this.values.amounts(node.get('min_amount'), 'min_amount: { EUR: "0.50" }');
+    return { ...(games !== undefined && { games }), ...(minAmount !== undefined && { minAmount }) };
+  }
+
+  private item(slot: Slot, operator: string, seen: Map<string, number>) {
+    const node = this.values.mapping(slot, ['id', 'games', 'min_amount', 'need', 'per']);
+    if (node === undefined) return undefined;
+    const id = this.id(node, 'item', checkName, seen, '');
+    const need = this.number(node, 'need', 1, MOST_EVENTS, 'the number of items, such as 3');
+    const per = this.values.amounts(node.get('per'), 'per: { EUR: "1.00" }');
+    const stakes = this.stakes(node, operator);
+    if (id === undefined || need === undefined) return undefined;
+    return { id, need, ...stakes, ...(per !== undefined && { per }) };
+  }
+
+  private points(slot: Slot, operator: string) {
+    const node = this.values.mapping(slot, ['counts', 'games', 'min_amount', 'per', 'points']);
+    if (node === undefined) return undefined;
+    const countsSlot = this.values.required(node, 'counts', 'Write counts: bet or counts: settled.');
+    const counts = this.values.word(countsSlot, STAKE_KINDS);
+    const points = this.number(node, 'points', 1, MOST_POINTS, 'the number of points, such as 1');
+    const per = this.values.amounts(node.get('per'), 'per: { EUR: "1.00" }');
+    const stakes = this.stakes(node, operator);
+    if (counts === undefined || points === undefined) return undefined;
+    return { counts, points, ...stakes, ...(per !== undefined && { per }) };
+  }
+
+  /** The entries of a list that must not be empty. */
+  private entriesOf<T>(node: Mapping, key: string, remedy: string, read: (item: Slot) => T | undefined): T[] {
+    const slot = this.values.required(node, key, remedy);
+    if (slot.tree?.kind === 'list' && slot.tree.items.length === 0)
+      this.faults.add(slot, `The list "${key}" is empty.`, remedy);
+    return this.values.list(slot, read);
+  }
+
+  private warnOfRanks(node: Mapping): void {
+    if (node.get('window').tree === undefined && node.get('to').tree === undefined) {
+      const remedy = 'Add to, or a window.';
+      this.warnings.add(node, 'The leaderboard never closes, so it has no winners.', remedy);
+    }
+    if (node.get('accepts_late').tree === undefined) {
+      const message = 'Ranks count from the close on, and each late event may change them.';
+      this.warnings.add(node, message, 'Add accepts_late, such as PT12H: the ranks wait for it.');
+    }
+  }
+
+  /** @param seen the earlier ids by scope, all of which must differ; the method adds this one */
+  private id(
+    node: Mapping,
+    what: string,
+    check: Check,
+    seen: Map<string, number>,
+    scope: string,
+  ): string | undefined {
+    const slot = this.values.required(node, 'id', `Give the ${what} an id.`);
+    const id = this.values.text(slot, check);
+    if (id === undefined) return undefined;
+    const key = `${scope}/${id}`;
+    const first = seen.get(key);
+    if (first === undefined) seen.set(key, slot.at);
+    else {
+      const message = `The ${what} id ${quoted(id)} is already used on line ${this.faults.lineOf(first)}.`;
+      this.faults.add(slot, message, 'Give one of the two another id, or remove it.');
+    }
+    return id;
+  }
+}
+
+const ZONE_REMEDY = 'Add the zone of the players, such as time_zone: Europe/Warsaw.';

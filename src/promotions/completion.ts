@@ -1,0 +1,47 @@
+/**
+ * Completions are a ledger: entries are added and never changed (docs/rules.md, P12-P15).
+ */
+import { createHash } from 'node:crypto';
+
+export const COMPLETION_CHANGES = ['completed', 'revoked', 'confirmed'] as const;
+export type CompletionChange = (typeof COMPLETION_CHANGES)[number];
+
+/** One completion: of which promotion, player and window, and the how-manieth. */
+export interface CompletionKey {
+  readonly operatorId: string;
+  readonly promotionId: string;
+  /** The version of the definition. */
+  readonly version: number;
+  readonly playerRef: string;
+  /** The key of the window. */
+  readonly window: string;
+  /** The number of the completion in the window, from 1. The rank, for a leaderboard. */
+  readonly ordinal: number;
+  /** The number of times that this ordinal was completed, from 1. A refund may revoke it in between. */
+  readonly attempt: number;
+}
+
+export interface CompletionEntry extends CompletionKey {
+  readonly completionId: string;
+  readonly change: CompletionChange;
+  /** The verdict that decided the change; null where the time alone did. */
+  readonly changeNo: number | null;
+  /** When it became so, in microseconds since 1970. */
+  readonly at: bigint;
+}
+
+const ID_BYTES = 16;
+
+/**
+ * The id of a completion: equal after a replay, a restore and a failover. A reward is credited once for each
+ * id.
+ *
+ * SHA-256 of the texts, each followed by a zero byte, which no text holds. A store can compute it too.
+ */
+export function completionIdOf(key: CompletionKey): string {
+  const { operatorId, promotionId, version, playerRef, window, ordinal, attempt } = key;
+  const hash = createHash('sha256');
+  for (const part of [operatorId, promotionId, version, playerRef, window, ordinal, attempt])
+    hash.update(`${part}\0`);
+  return hash.digest().subarray(0, ID_BYTES).toString('hex');
+}

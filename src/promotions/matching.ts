@@ -1,0 +1,74 @@
+/** Which rows of progress an entry counts in, and why it counts in none (docs/rules.md, P1, P5-P9, P13). */
+import type { PromotionWindow } from './calendar';
+import { countedTimeOf, type LedgerEntry } from './ledger-entry';
+import { type CompiledPromotion, NO_CURRENCY, type Term } from './terms';
+
+/** The reasons why an entry does not count in a promotion of its kind, in the order of precedence. */
+export const MISS_REASONS = {
+  other_brand: 'the event is of a brand that the promotion does not list',
+  outside_window: 'the time of the event is in no window of the promotion',
+  late: 'the event was decided too long after its window',
+  no_game: 'the promotion lists games, and the event names none',
+  game_not_listed: 'the promotion lists games, and not the game of the event',
+  below_minimum: 'the amount is below min_amount of its currency',
+  currency_without_target: 'the promotion has no amount for the currency of the event',
+} as const;
+export type MissReason = keyof typeof MISS_REASONS;
+
+/** A row of progress, and the change of its value. */
+export interface Credit {
+  readonly item: string;
+  readonly currency: string;
+  readonly amount: bigint;
+}
+
+export type Match =
+  | { readonly window: PromotionWindow; readonly credits: readonly Credit[] }
+  | { readonly miss: MissReason };
+
+/** @returns undefined where the promotion counts no events of this kind or operator */
+export function matchEntry(promotion: CompiledPromotion, entry: LedgerEntry): Match | undefined {
+  const terms = promotion.terms.filter(({ kind }) => kind === entry.kind);
+  if (terms.length === 0 || promotion.definition.operator !== entry.operatorId) return undefined;
+  const { brands, calendar, acceptsLate } = promotion;
+  if (brands !== null && (entry.brand === null || !brands.has(entry.brand))) return { miss: 'other_brand' };
+  const window = calendar.at(countedTimeOf(entry));
+  if (window === undefined) return { miss: 'outside_window' };
+  if (acceptsLate !== null && window.endsAt !== null && entry.decidedAt >= window.endsAt + acceptsLate)
+    return { miss: 'late' };
+  const misses = terms.map((term) => missOf(term, entry));
+  const credits = terms
+    .filter((_, index) => misses[index] === undefined)
+    .map((term) => creditOf(promotion, term, entry));
+  if (credits.length > 0) return { window, credits };
+  const [nearest] = Object.keys(MISS_REASONS)
+    .filter((reason): reason is MissReason => misses.some((miss) => miss === reason))
+    .reverse();
+  return nearest === undefined ? undefined : { miss: nearest };
+}
+
+function missOf(
+  { games, minAmount, adds, unit }: Term,
+  { gameId, currency, amountMinor }: LedgerEntry,
+): MissReason | undefined {
+  if (games !== null && gameId === null) return 'no_game';
+  if (games !== null && gameId !== null && !games.has(gameId)) return 'game_not_listed';
+  const least = currency === null ? undefined : minAmount.get(currency);
+  if (least !== undefined && sizeOf(amountMinor) < least) return 'below_minimum';
+  if (adds === 'amount' && (currency === null || !unit.has(currency))) return 'currency_without_target';
+  return undefined;
+}
+
+/** A reversal has the size of its entry, so it meets the same conditions. */
+function sizeOf(amount: bigint): bigint {
+  return amount < 0n ? -amount : amount;
+}
+
+function creditOf({ localDay }: CompiledPromotion, { item, adds }: Term, entry: LedgerEntry): Credit {
+  const isReversal = entry.reversesEntryId !== null;
+  return {
+    item: item ?? localDay?.(countedTimeOf(entry)) ?? '',
+    currency: adds === 'amount' ? (entry.currency ?? NO_CURRENCY) : NO_CURRENCY,
+    amount: adds === 'amount' ? entry.amountMinor : isReversal ? -1n : 1n,
+  };
+}
