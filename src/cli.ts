@@ -19,6 +19,7 @@ import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
 import { PROMOTIONS } from './commands/promotions-command';
 import { RECONCILE } from './commands/reconcile-command';
+import { ROLLUPS } from './commands/rollups-command';
 import { SANDBOX } from './commands/sandbox-command';
 import {
   PUBLISH_SETTINGS,
@@ -39,7 +40,7 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
-const ROLES = ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet'] as const;
+const ROLES = ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet', 'rollups'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -76,6 +77,10 @@ export const COMMANDS: readonly Command[] = [
         help: 'the role of attribute: sets the players that rounds are credited to',
       },
       wallet: { value: 'NAME', help: "the role of the service that calls operators' wallets" },
+      rollups: {
+        value: 'NAME',
+        help: 'the role of rollups: reads history without players, and writes rollups',
+      },
       print: { help: 'only print the SQL, for another person to run; needs no database' },
     },
     settings: ['DATABASE'],
@@ -249,6 +254,7 @@ export const COMMANDS: readonly Command[] = [
     },
   },
   ...RECONCILE,
+  ...ROLLUPS,
   {
     name: 'check',
     file: 'file or -',

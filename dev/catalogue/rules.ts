@@ -117,6 +117,8 @@ export const CHAPTERS: readonly Chapter[] = [
     L2 | entries never change | elsewhere
     L3 | a refunded round sums to zero | elsewhere
     L4 | ranges of numbers are final | elsewhere
+    L5 | rollups equal a count | elsewhere
+    L6 | rollups name no player | elsewhere
     B1 | promo_player_ref | domain
     B2 | feed and brand of the same operator | elsewhere
     B3 | one attribution a round, the first stays | elsewhere

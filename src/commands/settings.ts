@@ -57,6 +57,15 @@ export const CONSOLE_SETTINGS = [
 
 export const SANDBOX_SETTINGS = ['DATABASE', 'LOG_LEVEL', 'SHUTDOWN_SECONDS'] as const satisfies Settings;
 
+export const ROLLUPS_SETTINGS = [
+  'DATABASE',
+  'HTTP_PORT',
+  'LIVENESS_HEARTBEAT',
+  'LOG_LEVEL',
+  'LIVENESS_SECONDS',
+  'SHUTDOWN_SECONDS',
+] as const satisfies Settings;
+
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
 
 export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies Settings;

@@ -9,7 +9,7 @@ import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } 
 import { BEGIN } from '../postgres/transaction';
 import { type ConnectRight, limitConnect } from './connect-right';
 
-export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet';
+export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet' | 'rollups';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
@@ -18,7 +18,7 @@ const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, 
 /** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
-  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 
@@ -60,7 +60,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by) on promo.attributions',
-    'select on promo.wallet_calls',
+    'select on promo.wallet_calls, promo.verdicts_hourly, promo.ledger_daily',
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz), promo.batches_in_flight()',
     `execute on function promo.safe_up_to(interval), promo.lineage(), promo.changes(bigint, bigint, text), promo.new_verdicts(bigint, bigint, text),
   promo.new_deliveries(bigint, bigint, text)`,
@@ -86,6 +86,17 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on schema promo_store',
     'select on promo.wallet_calls, promo_store.wallet_calls',
     `insert (operator_id, op_id, action, follows, content_hash, payload, call_values, due_at, sending_since, lease_no), update (${STORED_CALL}) on promo_store.wallet_calls`,
+  ],
+  /** The process that keeps the rollups. It reads history without players, and writes only its own tables. */
+  rollups: [
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo_store.migrations, promo_store.feeds, promo_store.refunds',
+    `select (verdict_id, decided_at, occurred_at, amount_minor, round_no, feed_no, connection_no, brand_no, outcome, kind, currency_no, counted,
+  event_id, game_id) on promo_store.history`,
+    'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.rollup_verdicts, promo_store.rollup_ledger',
+    'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
+    'select on sequence promo_store.batch_numbers',
   ],
 };
 
@@ -118,6 +129,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.new_verdicts(bigint, bigint, text)',
   'promo.new_deliveries(bigint, bigint, text)',
   'promo_store.last_batch()',
+  'promo_store.complete_history_since()',
   'promo_store.batch_holders()',
   'promo_store.check_numbers()',
   'promo_store.horizon_of(bigint, bigint, text)',

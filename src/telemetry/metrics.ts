@@ -1,6 +1,7 @@
 /** Metrics of a process: a closed list, each with a help text and the action to take when it moves. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { makeConsoleMetrics } from './console-metrics';
+import { makeRollupMetrics } from './rollup-metrics';
 import { makeWebhookMetrics } from './webhook-metrics';
 
 /** The values of our metrics' labels. Each label has few values, however many records come. */
@@ -51,8 +52,11 @@ interface About<L extends Label> {
   readonly of?: Role | 'each';
 }
 
-/** The process that is measured: a worker, the webhook, or the console. */
-type Role = 'worker' | 'webhook' | 'console';
+/** The process that is measured. */
+type Role = 'worker' | 'webhook' | 'console' | 'rollups';
+
+/** The processes that decide events. */
+const INTAKE: readonly Role[] = ['worker', 'webhook'];
 
 /**
  * The closed list of metrics.
@@ -65,7 +69,7 @@ export function makeMetrics(role?: Role) {
   const describe = <L extends Label = never>(name: string, { help, action, labels = [], of }: About<L>) => {
     actions.set(OWN_PREFIX + name, action);
     const isServed =
-      role === undefined || of === 'each' || of === role || (of === undefined && role !== 'console');
+      role === undefined || of === 'each' || of === role || (of === undefined && INTAKE.includes(role));
     return { name: OWN_PREFIX + name, help, labelNames: [...labels], registers: isServed ? [registry] : [] };
   };
   const metrics = {
@@ -310,6 +314,7 @@ export function makeMetrics(role?: Role) {
     ),
     ...makeWebhookMetrics(describe),
     ...makeConsoleMetrics(describe),
+    ...makeRollupMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {
         of: 'each',

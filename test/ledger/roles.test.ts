@@ -4,7 +4,7 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
-type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet' | 'nobody';
+type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet' | 'rollups' | 'nobody';
 const NAMES: readonly Name[] = [
   'writer',
   'reader',
@@ -12,6 +12,7 @@ const NAMES: readonly Name[] = [
   'maintainer',
   'attributor',
   'wallet',
+  'rollups',
   'nobody',
 ];
 
@@ -23,7 +24,7 @@ const roleOf = (name: Name) => {
   return role;
 };
 const grantees = (): Grantee[] =>
-  (['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet'] as const).map((role) => ({
+  (['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet', 'rollups'] as const).map((role) => ({
     role,
     name: roleOf(role).name,
   }));
@@ -67,6 +68,9 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
 }
 
 const STORED = ['event_keys', 'history', 'resends', 'unstored', 'panics', 'rounds', 'partitions'];
+/** Tables that the process of the rollups owns, but for their definition. */
+const ROLLUP_TABLES = ['folds', 'fold_generations', 'rollup_verdicts', 'rollup_ledger'];
+const rollupsOnly = (table: string): readonly Name[] => (ROLLUP_TABLES.includes(table) ? ['rollups'] : []);
 /** Tables without columns. */
 const EMPTY = ['migrate_guard', 'attribution_guard'];
 const ALL_TABLES = [
@@ -92,6 +96,7 @@ const ALL_TABLES = [
     'move_steps',
     'arrivals',
     'wallet_calls',
+    ...ROLLUP_TABLES,
   ],
   ...['migrations', 'migrations_lock', ...EMPTY],
 ];
@@ -124,6 +129,10 @@ const anyColumn: Readonly<Record<string, string>> = {
     move_steps: 'rows',
     arrivals: 'numbers_up_to',
     wallet_calls: 'op_id',
+    folds: 'generation',
+    fold_generations: 'state',
+    rollup_verdicts: 'verdicts',
+    rollup_ledger: 'entries',
     migrations: 'name',
     migrations_lock: 'is_locked',
   },
@@ -133,13 +142,17 @@ const anyColumn: Readonly<Record<string, string>> = {
 const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[] = [
   // Only the owner may change decided rows.
   ...ALL_TABLES.flatMap((table) => [
-    [`delete from promo_store.${table}`, []] as const,
+    [`delete from promo_store.${table}`, rollupsOnly(table)] as const,
     [`truncate promo_store.${table}`, []] as const,
     [`drop table promo_store.${table} cascade`, []] as const,
     [`alter table promo_store.${table} add column more int`, []] as const,
   ]),
   ...ALL_TABLES.filter((table) => !EMPTY.includes(table)).map(
-    (table) => [`update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`, []] as const,
+    (table) =>
+      [
+        `update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`,
+        rollupsOnly(table),
+      ] as const,
   ),
   [inMonth('update promo_store.%I set outcome = 0'), []],
   [inMonth('delete from promo_store.%I'), []],
@@ -187,8 +200,8 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
-  ['select promo.safe_up_to()', ['reader']],
-  ['select promo.lineage()', ['reader']],
+  ['select promo.safe_up_to()', ['reader', 'rollups']],
+  ['select promo.lineage()', ['reader', 'rollups']],
   ...['changes', 'new_verdicts', 'new_deliveries'].map(
     (range) => [`select * from promo.${range}(-1)`, ['reader']] as const,
   ),
@@ -199,7 +212,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
     (view) =>
       [
         `select * from promo.${view}`,
-        ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet'],
+        ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet', 'rollups'],
       ] as const,
   ),
   // Operations. A role may add to their log, and no role in the log may change it.
@@ -234,6 +247,12 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.wallet_calls', ['reader', 'maintainer', 'wallet']],
   [`select promo.close_wallet_call('acme', 'op', 'by hand')`, ['maintainer']],
   ['select promo.forget_wallet_calls(now())', ['janitor']],
+  // Rollups: their role reads no player, and nobody else can lock or change them.
+  ...ROLLUP_TABLES.map((table) => [`select from promo_store.${table} for update`, ['rollups']] as const),
+  ['select verdict_id, round_no, event_id from promo_store.history', ['rollups']],
+  ['select promo_store.complete_history_since()', ['rollups']],
+  ['select promo_store.last_batch()', ['rollups']],
+  ...['verdicts_hourly', 'ledger_daily'].map((view) => [`select * from promo.${view}`, ['reader']] as const),
   // Rights on the whole database.
   ['create schema another', []],
   ['create table promo.another ()', []],

@@ -28,6 +28,8 @@ import {
  *
  *     commands -> promotion-file -> promotions, reference-file
  *
+ * Rollups use fold, and both reach the store by postgres.
+ *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
  * table.
@@ -48,6 +50,8 @@ export const LAYERS = {
   'wallet-check': { files: /^src\/wallet-check\//, mayImport: ['lib', 'contract', 'wallet'] },
   postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
+  fold: { files: /^src\/fold\//, mayImport: ['lib', 'postgres'] },
+  rollups: { files: /^src\/rollups\//, mayImport: ['lib', 'fold', 'postgres'] },
   intake: { files: /^src\/intake\//, mayImport: ['lib', 'domain', 'ledger', 'postgres', 'telemetry'] },
   reconciliation: {
     files: /^src\/reconciliation\//,
@@ -131,7 +135,7 @@ export const LAYERS = {
         'intake',
         'publishing',
       ],
-      ...['reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
+      ...['fold', 'rollups', 'reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
       ...['kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
     ],
   },
@@ -157,7 +161,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.
-  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|wallet|webhook|sandbox|try|console|commands)\//,
+  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|fold|wallet|webhook|sandbox|try|console|commands)\//,
   'prom-client': /^src\/telemetry\//,
   snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,
@@ -165,7 +169,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
 
 /** Code without I/O and clock: the domain, promotions, the contract, and the decisions about wallets. */
 const PURE_FILES =
-  /^src\/(domain|promotions|contract|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$|^src\/console\/(pages\/|(chart|html|layout|parameters|queries|scope|style)\.ts$)/;
+  /^src\/(domain|promotions|contract|wallet-check\/scenarios)\/|^src\/fold\/(lineage|plan|span)\.ts$|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$|^src\/console\/(pages\/|(chart|html|layout|parameters|queries|scope|style)\.ts$)/;
 
 function isPure(path: string): boolean {
   return PURE_FILES.test(path);

@@ -1,0 +1,306 @@
+/**
+ * A fold: results that are kept up to date from history, exactly, beside the intake.
+ *
+ * A slice is one transaction. It locks the row of the fold, and reads the horizon. It adds the verdicts
+ * between cursor and horizon to the results, and moves the cursor. So a crash anywhere repeats the slice, and
+ * two processes never add the same verdict. The lease only decides which process works: results are exact
+ * without it. Horizon and slice come from the same server, also during a failover, since one transaction has
+ * both.
+ *
+ * A generation is a set of results with a cursor of its own. A rebuild fills a further generation beside the
+ * one that is shown, and shows it once both cursors are equal.
+ */
+import { inTransaction, type Session, type Store } from '../postgres/transaction';
+import { hasArrivals } from './lineage';
+import { type FoldStep, type Generation, planStep } from './plan';
+import { FIRST_SPAN, nextSpan, type SpanGoal, spanAfterFailure } from './span';
+
+export interface Slice {
+  readonly generation: number;
+  /** The slice has the verdicts with higher numbers than this one, */
+  readonly after: number;
+  /** and up to this one. */
+  readonly upTo: number;
+  /** All of them were decided at this time or later. */
+  readonly since: string;
+}
+
+export interface SliceResult {
+  readonly rows: number;
+  /** The latest decided_at; null where there are no rows. */
+  readonly newestAt: string | null;
+}
+
+/** The results of a fold: its statements. */
+export interface Results {
+  readonly name: string;
+  /** Adds a slice to the results of a generation. */
+  fold(session: Session, slice: Slice): Promise<SliceResult>;
+  /** Copies results of the time before `since`, which history no longer has, to another generation. */
+  keepOlder(session: Session, from: number, to: number, since: string): Promise<void>;
+  /** Deletes some results of a generation. @returns true once there are none */
+  sweep(session: Session, generation: number): Promise<boolean>;
+}
+
+export interface FoldOptions {
+  /** Names this process in the lease. */
+  readonly holder: string;
+  readonly leaseMs: number;
+  /** The goal for a slice of the shown generation, and of one that is filled beside it. */
+  readonly slice: SpanGoal;
+  readonly fill: SpanGoal;
+  readonly now: () => number;
+}
+
+export type Stepped =
+  /** Another process folds. */
+  | { readonly kind: 'standby'; readonly lagSeconds: number | null }
+  | ((
+      | Exclude<FoldStep, { kind: 'slice' }>
+      | (Extract<FoldStep, { kind: 'slice' }> & SliceResult & { readonly ms: number })
+    ) & {
+      /** The shown generation has everything up to the horizon. */
+      readonly isCaughtUp: boolean;
+      /** Another generation is filled beside it. */
+      readonly isFilling: boolean;
+    });
+
+/** Numbers of a batch: those of its verdicts (src/ledger/statements/events.ts). */
+const BATCH_NUMBERS = 8_192;
+
+const LOCK = {
+  name: 'fold_lock',
+  text: `select generation, holder = $2 or coalesce(held_until, '-infinity') < clock_timestamp()
+from promo_store.folds where fold = $1 for update skip locked`,
+};
+const CREATE = {
+  name: 'fold_create',
+  text: 'insert into promo_store.folds (fold, generation) values ($1, 0) on conflict do nothing',
+};
+/** Whether this process holds the lease for a while, and nothing was decided since the last slice. */
+const PEEK = {
+  name: 'fold_peek',
+  text: `select f.holder = $2 and f.held_until > clock_timestamp() + $3 * interval '0.5 millisecond'
+  and g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
+  and not exists (select from promo_store.fold_generations o where o.fold = f.fold and o.generation <> f.generation)
+from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
+};
+const LAG = {
+  name: 'fold_lag',
+  text: `select extract(epoch from clock_timestamp() - g.caught_up_at) from promo_store.folds f
+join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
+};
+const GENERATIONS = {
+  name: 'fold_generations',
+  text: `select generation, state, after, lineage, coalesce(newest_at - interval '1 day', '-infinity'), complete_since
+from promo_store.fold_generations where fold = $1 order by generation`,
+};
+const LINEAGE = { name: 'fold_lineage', text: 'select promo.lineage()' };
+const HORIZON = { name: 'fold_horizon', text: 'select promo.safe_up_to($1::interval)' };
+/** Shorter than the deadline of a statement: its error names the process that holds the number. */
+const PATIENCE = '5 seconds';
+const BEGIN_GENERATION = {
+  name: 'fold_begin',
+  text: `insert into promo_store.fold_generations (fold, generation, state, after, lineage, complete_since, reason)
+values ($1, $2, $3, -1, $4, promo_store.complete_history_since(), $5)`,
+};
+const SHOW = {
+  name: 'fold_show',
+  text: 'update promo_store.folds set generation = $2 where fold = $1',
+};
+const SET_STATE = {
+  name: 'fold_state',
+  text: 'update promo_store.fold_generations set state = $3 where fold = $1 and generation = $2',
+};
+const INHERIT_COMPLETENESS = {
+  name: 'fold_inherit',
+  text: `update promo_store.fold_generations g set complete_since = least(g.complete_since, o.complete_since)
+from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and o.fold = $1 and o.generation = $3`,
+};
+const MOVE_CURSOR = {
+  name: 'fold_cursor',
+  text: `update promo_store.fold_generations set after = $3, lineage = $4, newest_at = greatest(newest_at, $5::timestamptz),
+  caught_up_at = case when $6::boolean then clock_timestamp() else caught_up_at end
+where fold = $1 and generation = $2`,
+};
+const CAUGHT_UP = {
+  name: 'fold_caught_up',
+  text: 'update promo_store.fold_generations set caught_up_at = clock_timestamp() where fold = $1 and state = $2',
+};
+const FORGET = {
+  name: 'fold_forget',
+  text: 'delete from promo_store.fold_generations where fold = $1 and generation = $2',
+};
+const HOLD = {
+  name: 'fold_hold',
+  text: `update promo_store.folds set holder = $2, held_until = clock_timestamp() + $3 * interval '1 millisecond' where fold = $1`,
+};
+const RELEASE = {
+  name: 'fold_release',
+  text: 'update promo_store.folds set held_until = null where fold = $1 and holder = $2',
+};
+/** Slices read ranges of different sizes, so each is planned for its own numbers. */
+const SETTINGS = {
+  name: 'fold_settings',
+  text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
+};
+
+export interface Fold {
+  /** One step, in a transaction of its own. @throws StoreError, CursorBeyondStore */
+  step(): Promise<Stepped>;
+  /** Begins a rebuild beside the results that are shown. @returns false where one runs already */
+  rebuild(reason: string): Promise<boolean>;
+  /** Lets another process fold at once. */
+  release(): Promise<void>;
+}
+
+export function makeFold(store: Store, results: Results, options: FoldOptions): Fold {
+  const { name } = results;
+  const { holder, leaseMs, now } = options;
+  const spans = { shown: FIRST_SPAN, filling: FIRST_SPAN, retired: 1 };
+  const goals = { shown: options.slice, filling: options.fill, retired: options.fill };
+  let turn: 'shown' | 'filling' = 'shown';
+
+  async function readGenerations(session: Session) {
+    const rows = await session.query(GENERATIONS, [name]);
+    const since = new Map<number, string>();
+    const completeSince = new Map<number, string>();
+    const generations = rows.map(([generation, state, after, lineage, begin, complete]): Generation => {
+      since.set(Number(generation), begin ?? '-infinity');
+      completeSince.set(Number(generation), complete ?? '-infinity');
+      return {
+        generation: Number(generation),
+        state: state === 'shown' || state === 'filling' ? state : 'retired',
+        after: Number(after),
+        lineage: lineage ?? '',
+      };
+    });
+    return { generations, since, completeSince };
+  }
+
+  /** @returns false where another process folds */
+  async function lock(session: Session): Promise<boolean> {
+    const [row] = await session.query(LOCK, [name, holder]);
+    if (row !== undefined) return row[1] === 't';
+    await session.query(CREATE, [name]);
+    const [created] = await session.query(LOCK, [name, holder]);
+    return created?.[1] === 't';
+  }
+
+  async function stepIn(session: Session, sliced: { state?: Generation['state'] }): Promise<Stepped> {
+    await session.query(SETTINGS);
+    if (!(await lock(session))) {
+      const [[lag = null] = []] = await session.query(LAG, [name]);
+      return { kind: 'standby', lagSeconds: lag === null ? null : Number(lag) };
+    }
+    const [[horizonText] = []] = await session.query(HORIZON, [PATIENCE]);
+    const [[lineage = null] = []] = await session.query(LINEAGE);
+    const { generations, since, completeSince } = await readGenerations(session);
+    const horizon = Number(horizonText);
+    const present = lineage ?? '';
+    const step = planStep({
+      generations,
+      lineage: present,
+      horizon,
+      turn,
+      reach: ({ state, after }) => after + spans[state] * BATCH_NUMBERS,
+    });
+    await session.query(HOLD, [name, holder, leaseMs]);
+    const shownAfter = generations.find(({ state }) => state === 'shown')?.after;
+    const isFilling = generations.some(({ state }) => state === 'filling');
+    const at = (after: number | undefined) => ({ isCaughtUp: after === horizon, isFilling });
+    switch (step.kind) {
+      case 'begin': {
+        const isFirst = !generations.some(({ state }) => state === 'shown');
+        const state = isFirst ? 'shown' : 'filling';
+        await session.query(BEGIN_GENERATION, [name, step.generation, state, present, step.reason]);
+        if (isFirst) await session.query(SHOW, [name, step.generation]);
+        return { ...step, isCaughtUp: false, isFilling: !isFirst };
+      }
+      case 'give up':
+        await session.query(SET_STATE, [name, step.generation, 'retired']);
+        return { ...step, ...at(shownAfter) };
+      case 'sweep':
+        if (await results.sweep(session, step.generation))
+          await session.query(FORGET, [name, step.generation]);
+        return { ...step, ...at(shownAfter) };
+      case 'idle':
+        await session.query(CAUGHT_UP, [name, 'shown']);
+        return { ...step, ...at(shownAfter) };
+      case 'slice':
+        break;
+    }
+    const { of, upTo } = step;
+    sliced.state = of.state;
+    turn = of.state === 'shown' ? 'filling' : 'shown';
+    const began = now();
+    const folded = await results.fold(session, {
+      generation: of.generation,
+      after: of.after,
+      upTo,
+      since: hasArrivals(present) ? '-infinity' : (since.get(of.generation) ?? '-infinity'),
+    });
+    const state = at(of.state === 'shown' ? upTo : shownAfter);
+    const values = [name, of.generation, upTo, present, folded.newestAt, state.isCaughtUp];
+    await session.query(MOVE_CURSOR, values);
+    if (step.shows) {
+      for (const { generation } of generations.filter(({ state }) => state === 'shown')) {
+        await results.keepOlder(
+          session,
+          generation,
+          of.generation,
+          completeSince.get(of.generation) ?? '-infinity',
+        );
+        await session.query(INHERIT_COMPLETENESS, [name, of.generation, generation]);
+        await session.query(SET_STATE, [name, generation, 'retired']);
+      }
+      await session.query(SET_STATE, [name, of.generation, 'shown']);
+      await session.query(SHOW, [name, of.generation]);
+    }
+    return { ...step, ...folded, ms: now() - began, ...state };
+  }
+
+  return {
+    async step() {
+      const [[isIdle] = []] = await inTransaction(store, (session) =>
+        session.query(PEEK, [name, holder, leaseMs]),
+      );
+      if (isIdle === 't') return { kind: 'idle', isCaughtUp: true, isFilling: false };
+      const sliced: { state?: Generation['state'] } = {};
+      try {
+        const stepped = await inTransaction(store, (session) => stepIn(session, sliced));
+        if (stepped.kind === 'slice') {
+          const { state, after } = stepped.of;
+          const batches = Math.ceil((stepped.upTo - after) / BATCH_NUMBERS);
+          // A slice that ended at the horizon says little about the next span where it was short.
+          const next = nextSpan({ batches, rows: stepped.rows, ms: stepped.ms }, goals[state]);
+          spans[state] = Math.max(next, batches < spans[state] ? Math.min(spans[state], next * 16) : next);
+        }
+        return stepped;
+      } catch (error) {
+        // A smaller slice may succeed, whatever the failure was.
+        if (sliced.state !== undefined) spans[sliced.state] = spanAfterFailure(spans[sliced.state]);
+        throw error;
+      }
+    },
+    rebuild: (reason) =>
+      inTransaction(store, async (session) => {
+        await session.query(LOCK_FOR_REBUILD, [name]);
+        const { generations } = await readGenerations(session);
+        const shown = generations.find(({ state }) => state === 'shown');
+        if (shown === undefined || generations.some(({ state }) => state === 'filling')) return false;
+        const next = Math.max(...generations.map(({ generation }) => generation)) + 1;
+        const [[lineage = null] = []] = await session.query(LINEAGE);
+        await session.query(BEGIN_GENERATION, [name, next, 'filling', lineage ?? '', reason]);
+        return true;
+      }),
+    async release() {
+      await inTransaction(store, (session) => session.query(RELEASE, [name, holder]));
+    },
+  };
+}
+
+const LOCK_FOR_REBUILD = {
+  name: 'fold_lock_for_rebuild',
+  text: 'select generation from promo_store.folds where fold = $1 for update',
+};

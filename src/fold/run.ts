@@ -1,0 +1,85 @@
+/** The loop of a process that folds: steps until a signal, waits between them, and the log. */
+import type { Logger } from 'pino';
+import { backoffMs } from '../lib/backoff';
+import type { Clock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { StoreError } from '../postgres/errors';
+import type { Fold, Stepped } from './fold';
+import { CursorBeyondStore } from './plan';
+
+export interface FoldLoop {
+  readonly fold: Fold;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The wait after a step that left nothing to do. */
+  readonly intervalMs: number;
+  /** Called after each step, and after each failure without an argument. */
+  readonly observe: (stepped?: Stepped) => void;
+}
+
+/** A batch that is open for long holds the horizon back: the next step waits for it again. */
+const isHorizonHeld = (error: unknown): boolean => error instanceof StoreError && error.sqlState === '55P03';
+
+export async function runFold(
+  { fold, clock, logger, intervalMs, observe }: FoldLoop,
+  stop: AbortSignal,
+): Promise<void> {
+  let failures = 0;
+  let isStandby: boolean | null = null;
+  while (!stop.aborted) {
+    let waitMs = 0;
+    try {
+      const stepped = await fold.step();
+      if (failures > 0) logger.info({ failures }, 'folding again');
+      failures = 0;
+      observe(stepped);
+      if ((stepped.kind === 'standby') !== isStandby) {
+        isStandby = stepped.kind === 'standby';
+        logger.info(isStandby ? 'another process folds, waiting' : 'this process folds');
+      }
+      report(stepped, logger);
+      waitMs = waitAfter(stepped, intervalMs);
+    } catch (error) {
+      failures++;
+      observe();
+      waitMs = backoffMs(failures);
+      const fields = { failures, waitMs, error: messageOf(error) };
+      if (error instanceof CursorBeyondStore) logger.error(fields, 'the store lost verdicts that are folded');
+      else if (isHorizonHeld(error)) logger.warn(fields, 'a batch is open for long, retrying');
+      else logger.warn(fields, 'cannot fold, retrying');
+    }
+    if (waitMs > 0) await clock.sleep(waitMs, stop);
+  }
+}
+
+function report(stepped: Stepped, logger: Logger): void {
+  switch (stepped.kind) {
+    case 'begin':
+      logger.info({ generation: stepped.generation, reason: stepped.reason }, 'generation began');
+      break;
+    case 'give up':
+      logger.warn({ generation: stepped.generation }, 'generation given up: its store has changed');
+      break;
+    case 'slice': {
+      const { of, upTo, rows, ms, shows, hasMoved } = stepped;
+      if (hasMoved) logger.warn({ generation: of.generation }, 'another server has the store, folding on');
+      logger.debug({ generation: of.generation, upTo, rows, ms: Math.round(ms) }, 'slice folded');
+      if (shows) logger.info({ generation: of.generation }, 'generation shown');
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+function waitAfter(stepped: Stepped, intervalMs: number): number {
+  switch (stepped.kind) {
+    case 'standby':
+    case 'idle':
+      return intervalMs;
+    case 'slice':
+      return stepped.isCaughtUp && !stepped.isFilling ? intervalMs : 0;
+    default:
+      return 0;
+  }
+}
