@@ -29,6 +29,7 @@ export interface Chart {
 const [WIDTH, HEIGHT] = [760, 220];
 const MARGIN = { top: 14, right: 12, bottom: 28, left: 58 };
 const TICKS = 4;
+const DAY_MS = 86_400_000;
 /** Of a bar and the gap behind it. */
 const BAR_SHARE = 0.86;
 
@@ -86,7 +87,7 @@ export function lines(chart: Chart): Html {
   return figure(chart, html`${axes}${paths}`);
 }
 
-function frame({ times, stepMs, unit }: Chart, most: number) {
+function frame({ times, stepMs }: Chart, most: number) {
   const [first = 0, last = 0] = [times[0], times.at(-1)];
   const x = scaleUtc()
     .domain([first, last + stepMs])
@@ -95,7 +96,7 @@ function frame({ times, stepMs, unit }: Chart, most: number) {
     .domain([0, most])
     .nice(TICKS)
     .range([HEIGHT - MARGIN.bottom, MARGIN.top]);
-  const format = x.tickFormat(TICKS * 2);
+  const format = x.tickFormat(TICKS * 2, last - first > DAY_MS ? '%d %b' : '%H:%M');
   const [left, right, bottom] = [MARGIN.left, WIDTH - MARGIN.right, HEIGHT - MARGIN.bottom];
   const horizontal = y.ticks(TICKS).map(
     (value) => html`<g><line x1="${left}" x2="${right}" y1="${round(y(value))}" y2="${round(y(value))}"/>
@@ -107,7 +108,7 @@ function frame({ times, stepMs, unit }: Chart, most: number) {
       (time) =>
         html`<text x="${round(x(time))}" y="${bottom + 18}" text-anchor="middle">${format(time)}</text>`,
     );
-  const axes = html`<g class="axis">${horizontal}${vertical}<text x="${left - 8}" y="10" text-anchor="end">${unit}</text></g>`;
+  const axes = html`<g class="axis">${horizontal}${vertical}</g>`;
   return { x: (time: number) => x(time), y: (value: number) => y(value), axes };
 }
 
@@ -117,14 +118,17 @@ function figure({ id, title, unit, times, series }: Chart, content: Html): Html 
       html`<li><svg class="${style}" width="12" height="12" aria-hidden="true"><rect width="12" height="12"/></svg> ${name}</li>`,
   );
   const head = series.map(({ name }) => html`<th scope="col">${name}</th>`);
-  const rows = times.map((time, index) => {
+  const filled = times
+    .map((time, index) => ({ time, index }))
+    .filter(({ index }) => series.some(({ values }) => (values[index] ?? 0) !== 0));
+  const rows = filled.map(({ time, index }) => {
     const cells = series.map(
       ({ values }) => html`<td class="number">${numberOf(values[index] ?? null)}</td>`,
     );
     return html`<tr><th scope="row">${new Date(time).toISOString().slice(0, 16)}Z</th>${cells}</tr>`;
   });
   return html`<figure>
-<figcaption id="${id}">${title}</figcaption>
+<figcaption id="${id}">${title}, in ${unit}</figcaption>
 <ul class="legend">${legend}</ul>
 <svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="${id}">${content}</svg>
 <details><summary>The numbers of this chart</summary>

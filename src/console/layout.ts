@@ -83,6 +83,11 @@ export function shownTime(stored: string | null): Html | null {
   return html`<time datetime="${date}T${time}Z">${date} ${time}</time>`;
 }
 
+/** Milliseconds since 1970 of the store's text. */
+export function millisecondsOf(stored: string | null): number {
+  return Date.parse(`${(stored ?? '').replace(' ', 'T').replace(/(\.\d{3})\d*|\+00$/g, '$1')}Z`);
+}
+
 export function numberText(value: number | string | null): string {
   return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
 }

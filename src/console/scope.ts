@@ -14,31 +14,43 @@ export class OperatorScope {
   }
 }
 
-/** The columns of the views that the console reads. No column names a player. */
-const VERDICT_COLUMNS =
-  'feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount, currency, occurred_at, decided_at, counted, counts_now, verdict_id, reference_version, source_topic, source_partition, source_offset';
-const DELIVERY_COLUMNS =
-  'feed_id, event_id, connection_id, received_at, content_differs, first_verdict, first_reason, source_topic, source_partition, source_offset';
+interface Source {
+  readonly view: string;
+  /** The columns that the console reads. None names a player. */
+  readonly columns: string;
+}
 
 const SOURCES = {
-  verdicts: source('promo.verdicts', VERDICT_COLUMNS),
-  deliveries: source('promo.deliveries', DELIVERY_COLUMNS),
-  keys: source('promo.events', 'feed_id, event_key, verdict, reason, verdict_id'),
-  rounds: source(
-    'promo.rounds',
-    'feed_id, round_id, refunded, refunded_by, refunded_at, settled, brand, currency, counted_bet, counted_win, counted_settled, below_min_bet, opened_at',
-  ),
-  entries: source(
-    'promo.ledger',
-    'feed_id, event_id, round_id, brand, kind, currency, amount, reverses_entry_id, entry_id, entered_at, verdict_id',
-  ),
-  anomalies: source('promo.anomalies', 'feed_id, round_id, anomaly, opened_at'),
-} as const;
+  verdicts: {
+    view: 'promo.verdicts',
+    columns:
+      'feed_id event_id verdict reason connection_id brand kind round_id game_id amount currency occurred_at decided_at counted counts_now verdict_id reference_version source_topic source_partition source_offset',
+  },
+  deliveries: {
+    view: 'promo.deliveries',
+    columns:
+      'feed_id event_id connection_id received_at content_differs first_verdict first_reason source_topic source_partition source_offset',
+  },
+  keys: { view: 'promo.events', columns: 'feed_id event_key verdict reason verdict_id' },
+  rounds: {
+    view: 'promo.rounds',
+    columns:
+      'feed_id round_id refunded refunded_by refunded_at settled brand currency counted_bet counted_win counted_settled below_min_bet opened_at',
+  },
+  entries: {
+    view: 'promo.ledger',
+    columns:
+      'feed_id event_id round_id brand kind currency amount reverses_entry_id entry_id entered_at verdict_id',
+  },
+  anomalies: { view: 'promo.anomalies', columns: 'feed_id round_id anomaly opened_at' },
+} as const satisfies Readonly<Record<string, Source>>;
 export type SourceName = keyof typeof SOURCES;
 
 /** The rows of a view that belong to the operator. Every read of the store passes here. */
-function source(view: string, columns: string): string {
-  return `select ${columns}\n  from ${view} where operator_id = $1`;
+function sourceFor(text: string, name: SourceName): string {
+  const { view, columns } = SOURCES[name];
+  const used = columns.split(' ').filter((column) => new RegExp(`\\b${column}\\b`).test(text));
+  return `${name} as not materialized (\n  select ${used.join(', ')}\n  from ${view} where operator_id = $1\n)`;
 }
 
 /** The functions of the store that a query may call. They read no table. */
@@ -86,6 +98,8 @@ export function defineQuery<const P extends Parameters, const C extends string>(
 ): Query<P, C> {
   const { title, from, params, columns, limit, text } = definition;
   const names = Object.keys(params);
+  if (params.feed !== undefined && params.feed !== 'feed')
+    throw new Error(`the query "${title}" reads a feed that may be of another operator`);
   const withoutFunctions = FUNCTIONS.reduce((left, each) => left.replaceAll(each, ''), text);
   if (/\bpromo|\bpg_|information_schema|\$\d|;/i.test(withoutFunctions))
     throw new Error(`the query "${title}" reads more than its sources`);
@@ -95,7 +109,7 @@ export function defineQuery<const P extends Parameters, const C extends string>(
     if (index < 0 || type === undefined) throw new Error(`the query "${title}" has no parameter "${name}"`);
     return `$${index + 2}::${CASTS[type]}`;
   });
-  const sources = from.map((name) => `${name} as not materialized (\n  ${SOURCES[name]}\n)`);
+  const sources = from.map((name) => sourceFor(text, name));
   return { title, columns, params, limit, text: `with ${sources.join(', ')}\n${body}\nlimit ${limit + 1}` };
 }
 

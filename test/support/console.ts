@@ -53,7 +53,7 @@ async function fill(store: TestStore): Promise<void> {
       aWin({ ...own, event_id: 'e-2', round_id: 'r-1' }),
       aSettled({ ...own, event_id: 'e-3', round_id: 'r-1', amount: '99.99' }),
       bet({ event_id: 'e-4', round_id: 'r-2' }),
-      aRefund({ ...own, event_id: 'e-5', round_id: 'r-2', amount: undefined, currency: undefined }),
+      aRefund({ ...own, event_id: 'e-5', round_id: 'r-2' }),
       bet({ event_id: 'e-6', round_id: 'r-3', amount: '1.234' }),
       bet({ event_id: 'e-7', round_id: 'r-3', currency: 'XXX' }),
       aDeposit({ ...own, event_id: `e-${mark}`, amount }),

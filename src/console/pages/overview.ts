@@ -4,6 +4,7 @@ import { lines, type Series, stackedBars } from '../chart';
 import { type Html, html } from '../html';
 import {
   eventLink,
+  millisecondsOf,
   numberText,
   rangeChoice,
   shareText,
@@ -82,8 +83,7 @@ function axisOf({ since, until, stepMs }: TimeRange) {
 }
 
 function bucketOf(stored: string | null, { since, stepMs }: TimeRange): number {
-  const time = Date.parse(`${(stored ?? '').slice(0, 19).replace(' ', 'T')}Z`);
-  return Math.round((time - since.getTime()) / stepMs);
+  return Math.round((millisecondsOf(stored) - since.getTime()) / stepMs);
 }
 
 function bars(rows: readonly Counted[], range: TimeRange): Series[] {

@@ -1,6 +1,15 @@
 /** One round: its events in the order of their verdicts, and its sums. Pure. */
 import { type Html, html } from '../html';
-import { eventLink, facts, shownText, shownTime, table, verdictTag } from '../layout';
+import {
+  eventLink,
+  facts,
+  millisecondsOf,
+  numberText,
+  shownText,
+  shownTime,
+  table,
+  verdictTag,
+} from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
@@ -26,6 +35,11 @@ ${
         'The events of the round, in the order in which they were decided',
         [
           { head: 'Decided at', cell: ({ decided_at }) => shownTime(decided_at) },
+          {
+            head: 'After the first',
+            isNumber: true,
+            cell: ({ decided_at }) => secondsBetween(events.rows[0]?.decided_at ?? null, decided_at),
+          },
           { head: 'Occurred at', cell: ({ occurred_at }) => shownTime(occurred_at) },
           { head: 'Kind', cell: ({ kind }) => kind },
           {
@@ -55,6 +69,11 @@ ${table(
   ],
   sums,
 )}`;
+}
+
+function secondsBetween(first: string | null, at: string | null): string {
+  const [begin, end] = [first, at].map((time) => millisecondsOf(time));
+  return begin === undefined || end === undefined ? '' : `${numberText((end - begin) / 1_000)} s`;
 }
 
 interface State {
