@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
 import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
-import { PUBLISHING_WEBHOOK_SETTINGS } from '../../src/commands/settings';
+import { CONSOLE_SETTINGS, PUBLISHING_WEBHOOK_SETTINGS } from '../../src/commands/settings';
 import { SETTINGS, settingsOf } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
 import {
@@ -194,50 +194,68 @@ testWith(findTool('helm-unittest'))('the suites of the chart pass', () => {
   expect([status, output]).toEqual([0, expect.stringMatching(/Tests: +[1-9]\d* passed, \d+ total/)]);
 });
 
-withHelm('every given setting reaches the worker or the webhook, by its name or that of its file', () => {
-  const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
-    settings: {},
-    secrets: {},
-    files: {},
-  };
-  const expected: string[] = [];
-  for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
-    SETTINGS,
-  )) {
-    const { accepts } = parse;
-    expected.push(secret ? `${name}_FILE` : name);
-    if (secret) values.secrets[name] = { secret: 'some', key: name };
-    else if (accepts !== undefined && 'file' in accepts)
-      values.files[name] = { configMap: 'some', key: name };
-    else
-      values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
-  }
-  const file = join(directory, 'values.yaml');
-  writeFileSync(file, stringify(values));
-  const manifests = manifestsOf(['--values', file, '--set', 'webhook.enabled=true']);
-  const podOf = (component: string) => {
-    const name = `here-promo-intake-${component}`;
-    const found = manifests.find(
-      (manifest) => at(manifest, 'kind') === 'Deployment' && at(manifest, 'metadata.name') === name,
-    );
-    const [container] = listAt(found, 'spec.template.spec.containers');
-    const [volume] = listAt(found, 'spec.template.spec.volumes');
-    return { env: listAt(container, 'env'), files: listAt(volume, 'projected.sources') };
-  };
-  const ofWebhook = PUBLISHING_WEBHOOK_SETTINGS.flatMap(settingsOf).flatMap((name) => [name, `${name}_FILE`]);
-  const wanted = {
-    worker: expected.filter((name) => !name.startsWith('WEBHOOK_')),
-    webhook: expected.filter((name) => ofWebhook.some((each) => each === name)),
-  };
-  for (const [component, names] of Object.entries(wanted)) {
-    const { env, files } = podOf(component);
-    expect(env.map((each) => at(each, 'name')).sort()).toEqual(names.sort());
-    expect(files).toHaveLength(names.filter((name) => name.endsWith('_FILE')).length);
-  }
-  // Helm parses numbers as floats, and would print some with an exponent.
-  expect(podOf('worker').env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
-  expect(podOf('webhook').env).toContainEqual({ name: 'WEBHOOK_MAX_BYTES', value: '1048576' });
-});
+withHelm(
+  'every given setting reaches the worker, the webhook or the console, by its name or that of its file',
+  () => {
+    const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
+      settings: {},
+      secrets: {},
+      files: {},
+    };
+    const expected: string[] = [];
+    for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
+      SETTINGS,
+    )) {
+      const { accepts } = parse;
+      expected.push(secret ? `${name}_FILE` : name);
+      if (secret) values.secrets[name] = { secret: 'some', key: name };
+      else if (accepts !== undefined && 'file' in accepts)
+        values.files[name] = { configMap: 'some', key: name };
+      else
+        values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
+    }
+    const file = join(directory, 'values.yaml');
+    writeFileSync(file, stringify(values));
+    const manifests = manifestsOf([
+      '--values',
+      file,
+      '--set',
+      'webhook.enabled=true,console.enabled=true',
+      '--set',
+      'console.secrets.DATABASE_URL.secret=some,console.secrets.DATABASE_URL.key=DATABASE_URL',
+    ]);
+    const podOf = (component: string) => {
+      const name = `here-promo-intake-${component}`;
+      const found = manifests.find(
+        (manifest) => at(manifest, 'kind') === 'Deployment' && at(manifest, 'metadata.name') === name,
+      );
+      const [container] = listAt(found, 'spec.template.spec.containers');
+      const [volume] = listAt(found, 'spec.template.spec.volumes');
+      return { env: listAt(container, 'env'), files: listAt(volume, 'projected.sources') };
+    };
+    const ofWebhook = PUBLISHING_WEBHOOK_SETTINGS.flatMap(settingsOf).flatMap((name) => [
+      name,
+      `${name}_FILE`,
+    ]);
+    const ofConsole = CONSOLE_SETTINGS.flatMap(settingsOf).flatMap((name) => [name, `${name}_FILE`]);
+    const wanted = {
+      worker: expected.filter((name) => !/^(WEBHOOK|CONSOLE)_/.test(name)),
+      // The reader's own address may hold a password.
+      console: expected.filter(
+        (name) => ofConsole.some((each) => each === name) && name !== 'DATABASE_PASSWORD_FILE',
+      ),
+      webhook: expected.filter((name) => ofWebhook.some((each) => each === name)),
+    };
+    for (const [component, names] of Object.entries(wanted)) {
+      const { env, files } = podOf(component);
+      expect(env.map((each) => at(each, 'name')).sort()).toEqual(names.sort());
+      expect(files).toHaveLength(names.filter((name) => name.endsWith('_FILE')).length);
+    }
+    // Helm parses numbers as floats, and would print some with an exponent.
+    expect(podOf('worker').env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
+    expect(podOf('webhook').env).toContainEqual({ name: 'WEBHOOK_MAX_BYTES', value: '1048576' });
+  },
+);
 
 withHelm('invalid values are refused with their place', () => {
   const refusals: readonly [string, RegExp][] = [

@@ -1,6 +1,6 @@
 /**
- * The queries of the console as the role of a reader: each for two operators with equal ids, as a page runs
- * it, and as one pastes it.
+ * The queries of the console as the role of a reader, for two operators with equal ids. A page runs each, and
+ * a person pastes it.
  */
 import { BadParameter, readParameters } from '../../src/console/parameters';
 import { QUERIES } from '../../src/console/queries';

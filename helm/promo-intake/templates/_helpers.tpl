@@ -68,7 +68,27 @@ default
 {{- merge (dict) (default dict .Values.webhook) (dict "enabled" false "settings" dict "secrets" dict "files" dict "ingress" dict "service" dict "podDisruptionBudget" dict) | toYaml -}}
 {{- end -}}
 
-{{/* The components that serve, as a list in YAML. */}}
+{{/* The same for the console. */}}
+{{- define "promo-intake.console" -}}
+{{- merge (dict) (default dict .Values.console) (dict "enabled" false "settings" dict "secrets" dict "files" dict "ingress" dict "service" dict) | toYaml -}}
+{{- end -}}
+
+{{- define "promo-intake.consolePort" -}}
+{{ int (default 8083 .Values.settings.CONSOLE_PORT) }}
+{{- end -}}
+
+{{- define "promo-intake.consolePods" -}}
+{{ include "promo-intake.fullname" . | trunc 50 | trimSuffix "-" }}-console-pods
+{{- end -}}
+
+{{/* The components that serve, with the console, which no alert is about. */}}
+{{- define "promo-intake.served" -}}
+{{- $served := include "promo-intake.components" . | fromYamlArray -}}
+{{- if (include "promo-intake.console" . | fromYaml).enabled }}{{ $served = append $served "console" }}{{ end -}}
+{{- $served | toYaml -}}
+{{- end -}}
+
+{{/* The components that receive events, as a list in YAML. */}}
 {{- define "promo-intake.components" -}}
 {{- $components := list -}}
 {{- if (include "promo-intake.webhook" . | fromYaml).enabled }}{{ $components = append $components "webhook" }}{{ end -}}
@@ -98,8 +118,8 @@ characters.
 {{- end -}}
 
 {{/*
-The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook. The webhook has the settings that it
-reads; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
+The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook and of the console. These two have the settings
+that they read; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
 {{/* Values that are null are absent. */}}
@@ -120,7 +140,9 @@ reads; `own` has the ones that differ from the workers. Takes (dict "values" .Va
 {{- $taken := dict -}}
 {{- range $name, $value := index $values $map -}}
 {{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (hasPrefix "REJECT_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
-{{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $taken $name $value }}{{ end -}}
+{{- $isOfConsole := or (hasPrefix "CONSOLE_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
+{{- $isOf := dict "webhook" $isOfWebhook "console" $isOfConsole "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name))) -}}
+{{- if get $isOf $component }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
 {{- end -}}
@@ -235,7 +257,7 @@ securityContext:
 {{/* The common part of all pods, except the service account. Workers and webhook have their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
-{{- if has .component (list "worker" "webhook") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (index .root.Values .component).affinity)) }}{{ end -}}
+{{- if has .component (list "worker" "webhook" "console") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -307,6 +329,14 @@ annotations:
 {{- if and $webhook.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "webhook.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove webhook.from" }}{{ end -}}
 {{- if and $webhook.ingress.enabled (not $webhook.enabled) }}{{ $faults = append $faults "webhook.ingress.enabled is true, and webhook.enabled is not: enable it, or remove the ingress" }}{{ end -}}
 {{- if and $webhook.ingress.enabled (not $webhook.ingress.host) }}{{ $faults = append $faults "webhook.ingress.host is missing: set it, or disable webhook.ingress" }}{{ end -}}
+{{- $console := include "promo-intake.console" $ | fromYaml -}}
+{{- if and $console.enabled (not $secrets.CONSOLE_TOKENS) }}{{ $faults = append $faults "secrets.CONSOLE_TOKENS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the tokens of operators, or disable console" }}{{ end -}}
+{{- if and $console.enabled (not (or $console.settings.DATABASE_URL $console.secrets.DATABASE_URL)) }}{{ $faults = append $faults "console.secrets.DATABASE_URL is missing: the console would run as the workers' role, which cannot read the views of promo; set it, or console.settings.DATABASE_URL, to the address with the reader's role" }}{{ end -}}
+{{- if and $console.settings.DATABASE_URL $console.secrets.DATABASE_URL }}{{ $faults = append $faults "console.settings.DATABASE_URL and console.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- if and $console.enabled (eq (include "promo-intake.consolePort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.CONSOLE_PORT is the same as settings.HTTP_PORT: set one of them to another port" }}{{ end -}}
+{{- if and $console.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "console.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove console.from" }}{{ end -}}
+{{- if and $console.ingress.enabled (not $console.enabled) }}{{ $faults = append $faults "console.ingress.enabled is true, and console.enabled is not: enable it, or remove the ingress" }}{{ end -}}
+{{- if and $console.ingress.enabled (not $console.ingress.host) }}{{ $faults = append $faults "console.ingress.host is missing: set it, or disable console.ingress" }}{{ end -}}
 {{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor makes Prometheus scrape the pods, but no peer may reach HTTP_PORT; set it to the peers of Prometheus, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
 {{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set reference.existing" (len .reference.data)) }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
