@@ -65,7 +65,8 @@ export async function gather(
   }
   while (room.events > 0 && room.bytes > 0) {
     const next = furthestBehind(gathered);
-    if (next === undefined) break;
+    // Further records of the others may belong to rounds that this lane continues in its next part.
+    if (next === undefined || next.part.isFull) break;
     const { queue } = next.lane;
     const before = queue.decompressedBytes;
     await takeRun(next, run, room, decompressed < MAX_DECOMPRESSED_BYTES);
@@ -110,8 +111,8 @@ async function takeRun(
     room.bytes -= read.bytes;
     gathered.failure = read.failure;
     gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);
-    gathered.isDrained =
-      read.failure !== null || (read.envelopes.length < limit.events && read.bytes < limit.bytes);
+    const isShort = read.envelopes.length < limit.events && read.bytes < limit.bytes;
+    gathered.isDrained = read.failure !== null || (isShort && !part.isFull);
   } catch (error) {
     // The records before these are decided; the next part of the lane meets the error again.
     gathered.isDrained = true;

@@ -265,7 +265,7 @@ export class Lane {
   begin(): LanePart {
     const front = this.parts.at(-1);
     const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
-    const part = new LanePart(front !== undefined, expectedUpTo, (begun, deciding) =>
+    const part = new LanePart(front !== undefined, this.size.maxEvents, expectedUpTo, (begun, deciding) =>
       this.settleInOrder(begun, deciding, front),
     );
     this.parts.push(part);
@@ -286,7 +286,7 @@ export class Lane {
   async read(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
     const [front] = this.parts;
     const behind = part.records + (part === front ? 0 : (front?.records ?? 0));
-    const most = Math.min(limit.events, this.size.maxEvents - part.records);
+    const most = Math.min(limit.events, part.maxEvents - part.records);
     const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
     const isFront = part === this.parts[0];
     if ('asking' in read && part.records > 0) return NO_RECORDS;

@@ -48,11 +48,13 @@ export class LanePart {
 
   /**
    * @param isAhead begun before the part in front of it was answered
+   * @param maxEvents the most records that it may hold
    * @param expectedUpTo how far the store must have decided the partition before this part
    * @param settle makes the result, once the part has ended
    */
   constructor(
     readonly isAhead: boolean,
+    readonly maxEvents: number,
     public expectedUpTo: number,
     settle: (part: LanePart, deciding: Promise<IntakeResult | null>) => Promise<PartResult>,
   ) {
@@ -63,6 +65,11 @@ export class LanePart {
     this.result = settle(this, deciding);
     // The lane gets the error once it waits for this part.
     this.result.catch(NOTHING);
+  }
+
+  /** It has all records that it may hold. */
+  get isFull(): boolean {
+    return this.records >= this.maxEvents;
   }
 
   /** @param result null where the part was not decided, and has to be begun again */

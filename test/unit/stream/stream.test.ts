@@ -1000,6 +1000,29 @@ describe('a batch of several partitions', () => {
     expect(new Map(first).get(1)).toBe(93);
   });
 
+  it('ends where the partition that is behind may hold no more, where they share rounds', async () => {
+    const sizes: number[] = [];
+    const { clock, assign, source } = setUp({
+      batchEvents: 6_400,
+      areRoundsShared: () => true,
+      decide: async ({ partition }, envelopes) => {
+        sizes.push(envelopes.length);
+        return decideAll({ topic: 't', partition }, envelopes);
+      },
+    });
+    await assign(0, 1);
+    for (const [to, behind] of [0, 10_000].entries()) {
+      const records = Array.from({ length: 1_000 }, (_, offset) => ({
+        ...streamRecord(offset),
+        timestamp: String(behind + offset),
+      }));
+      source.listener?.onChunk(chunkOf(partition(to), records, 1_000));
+    }
+    await clock.pass(0);
+    // The other has one run in each batch, until the one that is behind has no record.
+    expect(sizes).toEqual([250, 50, 500, 50, 250, 900]);
+  });
+
   it.each([false, true])(
     'has each partition of small chunks, beside one of many with large ones (rounds shared: %s) [U3 S8]',
     async (areRoundsShared) => {
