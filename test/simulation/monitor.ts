@@ -232,6 +232,7 @@ export class Monitor {
       const first = outcomeOfCode(Number(values.first_outcome));
       const name = [first?.verdict, first?.reason].filter(Boolean).join('/');
       this.decided(place, `duplicate of ${name}${values.content_differs === 't' ? ', differs' : ''}`);
+      must(values.batch_no !== null, 'L4', `${place} is a duplicate without the number of its batch`);
       count(this.rows.resends, partition);
     } else {
       this.decided(place, values.dead_letter === null ? 'without key' : 'dead letter');

@@ -25,7 +25,7 @@ const TYPE_OF_OID: Readonly<Record<number, Type>> = {
 const TYPE_OF_COLUMN: Readonly<Record<string, Type>> = {
   ...columns(
     'int8',
-    'verdict_id content_hash source_offset amount_minor round_no value_hash player_hash player_tag',
+    'verdict_id content_hash source_offset amount_minor round_no value_hash player_hash player_tag batch_no',
   ),
   ...columns('int4', 'feed_no partition_no connection_no brand_no reference_version'),
   ...columns('int2', 'outcome kind currency_no first_outcome dead_letter'),
