@@ -71,7 +71,7 @@ export const PROMOTIONS: readonly Command[] = [
     settings: [],
     exits: {
       0: 'computed and printed',
-      1: 'it was interrupted, or the file has more than 1,000,000 events',
+      1: 'it was interrupted, or the file has more than 500,000 events',
       2: 'a wrong option or FILE, or a file with faults; nothing was computed',
     },
     run: async ({ file, options }) => {

@@ -17,8 +17,9 @@ import { printFaults, readPromotionFile, referenceOf } from './promotions-check'
 import { previewObjects, previewText } from './promotions-report';
 import { makeTally } from './tally';
 
-/** The preview keeps every event in memory: some 1.5 KB each. */
-export const MOST_PREVIEW_EVENTS = 1_000_000;
+/** The preview keeps its events and progress in memory: these limits take less than 1 GiB. */
+export const MOST_PREVIEW_EVENTS = 500_000;
+const MOST_PROGRESS = 1_000_000;
 
 const NO_VERSION = { version: 0, appliedAt: '' };
 const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () => 1 };
@@ -70,11 +71,18 @@ async function readInto(
   const ignoreNotice = () => undefined;
   for await (const lines of readEvents(readLines(openInput(file, stop)), ignoreNotice)) {
     for (const line of lines) takeLine(preview, tally, line, connection);
-    if (preview.size > MOST_PREVIEW_EVENTS)
+    const excess = excessOf(preview);
+    if (excess !== undefined)
       throw new Unable(
-        `${file} has more than ${MOST_PREVIEW_EVENTS.toLocaleString('en')} events, and the preview keeps all in memory. Divide the file by player, and preview each part.`,
+        `${file} has more than ${excess}, the limit of a preview, which keeps all in memory. Divide the file by player, and preview each part.`,
       );
   }
+}
+
+function excessOf({ size, fold }: Preview): string | undefined {
+  if (size > MOST_PREVIEW_EVENTS) return `${MOST_PREVIEW_EVENTS.toLocaleString('en')} events`;
+  if (fold.size <= MOST_PROGRESS) return undefined;
+  return `${MOST_PROGRESS.toLocaleString('en')} players with progress, each promotion and window counted`;
 }
 
 function takeLine(

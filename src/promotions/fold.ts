@@ -40,7 +40,11 @@ export class PromotionFold {
   private changedAt = 0n;
   private readonly changed = new Set<PlayerProgress>();
 
-  constructor(readonly versions: readonly PromotionVersion[]) {
+  /** @param keepsRounds false where no round is credited to another player: it needs half the memory */
+  constructor(
+    readonly versions: readonly PromotionVersion[],
+    private readonly keepsRounds = true,
+  ) {
     this.players = versions.map(() => new Map());
   }
 
@@ -48,7 +52,8 @@ export class PromotionFold {
   take(entry: LedgerEntry): void {
     if (!this.isNew(entry)) return;
     this.beginChange(entry.changeNo, entry.enteredAt);
-    const round = entry.roundId === null ? undefined : this.roundOf(entry.feedId, entry.roundId);
+    const { feedId, roundId } = entry;
+    const round = roundId === null || !this.keepsRounds ? undefined : this.roundOf(feedId, roundId);
     round?.entries.push(entry);
     this.add(entry, playerOf(entry, round?.credit ?? null), 1n);
   }
@@ -80,6 +85,11 @@ export class PromotionFold {
 
   completionsOf(progress: PlayerProgress): ReadonlyMap<number, HeldCompletion> {
     return this.judge.heldBy(progress);
+  }
+
+  /** How many players have progress, each window of each version counted. */
+  get size(): number {
+    return this.players.reduce((sum, players) => sum + players.size, 0);
   }
 
   /** The progress of all players, by version and in no order. */
@@ -116,8 +126,10 @@ export class PromotionFold {
   }
 
   private endChange(): void {
+    if (this.changed.size === 0) return;
+    const step = { changeNo: this.changeNo, at: this.changedAt };
     for (const progress of this.changed) {
-      progress.applyChange(this.changeNo, this.changedAt);
+      progress.applyChange(step);
       this.judge.touch(progress);
     }
     this.changed.clear();

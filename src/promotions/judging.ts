@@ -49,13 +49,13 @@ export class Judge {
 
   /** The completions of a player that hold, by ordinal. */
   heldBy(progress: PlayerProgress): ReadonlyMap<number, HeldCompletion> {
-    return this.recordOf(progress).held;
+    return this.records.get(progress)?.held ?? NONE_HELD;
   }
 
   endSlice(asOf: bigint): CompletionEntry[] {
     const entries: CompletionEntry[] = [];
     for (const progress of this.touched)
-      this.compare(progress, progress.attainedBy, progress.lastStep ?? NO_STEP, entries);
+      this.compare(progress, progress.attainedBy(), progress.lastStep ?? NO_STEP, entries);
     this.touched.clear();
     for (const board of this.boards.values()) this.closeBoard(board, asOf, entries);
     for (const [held, confirmAfter] of this.waiting) {
@@ -112,6 +112,7 @@ export class Judge {
     latest: ProgressStep,
     entries: CompletionEntry[],
   ): void {
+    if (attained.size === 0 && !this.records.has(progress)) return;
     const { held, attempts } = this.recordOf(progress);
     for (const [ordinal, completion] of held) {
       if (attained.has(ordinal)) continue;
@@ -148,6 +149,7 @@ export class Judge {
   }
 }
 
+const NONE_HELD: ReadonlyMap<number, HeldCompletion> = new Map();
 const NO_STEP: ProgressStep = { changeNo: 0, at: 0n };
 
 /** The latest change of any player. */

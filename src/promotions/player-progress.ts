@@ -11,15 +11,14 @@ export interface ProgressStep {
 }
 
 export class PlayerProgress {
-  private readonly byKey = new Map<string, ProgressRow>();
-  /** The completions that the rows are worth now. */
-  attained = 0;
+  /** Few rows, so that an array needs less memory than a map and is as fast. */
+  private readonly values: ProgressRow[] = [];
+  /** The verdict that last attained each ordinal: the first is at the start. Null: none was attained. */
+  private steps: ProgressStep[] | null = null;
   /** The points of a leaderboard. */
   score = 0n;
   /** The last verdict that changed the points. The player has had them since then. */
   scored: ProgressStep | null = null;
-  /** The verdicts by which ordinals were last attained. */
-  readonly attainedBy = new Map<number, ProgressStep>();
   lastStep: ProgressStep | null = null;
 
   constructor(
@@ -30,30 +29,38 @@ export class PlayerProgress {
   ) {}
 
   rows(): readonly ProgressRow[] {
-    return [...this.byKey.values()];
+    return this.values;
+  }
+
+  /** The completions that the rows are worth now. */
+  get attained(): number {
+    return this.steps?.length ?? 0;
+  }
+
+  /** The verdict that last attained each ordinal from 1 to `attained`. */
+  attainedBy(): ReadonlyMap<number, ProgressStep> {
+    return new Map(this.steps?.map((step, index) => [index + 1, step]));
   }
 
   add({ item, currency, amount }: Credit): void {
-    const key = `${item}\0${currency}`;
-    const row = this.byKey.get(key);
-    if (row === undefined) this.byKey.set(key, { item, currency, value: amount });
+    const row = this.values.find((each) => each.item === item && each.currency === currency);
+    if (row === undefined) this.values.push({ item, currency, value: amount });
     else row.value += amount;
   }
 
   /** Ends the step of one verdict: notes the ordinals and the points that it decided. */
-  applyChange(changeNo: number, at: bigint): void {
-    const step = { changeNo, at };
+  applyChange(step: ProgressStep): void {
     this.lastStep = step;
-    const rows = this.rows();
     if (this.promotion.goal.rule === 'rank') {
-      const score = scoreOf(this.promotion, rows);
+      const score = scoreOf(this.promotion, this.values);
       if (score !== this.score) this.scored = step;
       this.score = score;
       return;
     }
-    const attained = attainedBy(this.promotion, rows);
-    for (let ordinal = this.attained + 1; ordinal <= attained; ordinal++) this.attainedBy.set(ordinal, step);
-    for (let ordinal = this.attained; ordinal > attained; ordinal--) this.attainedBy.delete(ordinal);
-    this.attained = attained;
+    const attained = attainedBy(this.promotion, this.values);
+    if (attained === this.attained) return;
+    this.steps ??= [];
+    this.steps.length = Math.min(this.steps.length, attained);
+    while (this.steps.length < attained) this.steps.push(step);
   }
 }

@@ -50,6 +50,7 @@ export class Preview {
       .map(compilePromotion);
     this.fold = new PromotionFold(
       this.promotions.map((promotion) => ({ version: 1, promotion, since: null, until: null })),
+      false,
     );
     this.ledger = new FileLedger(source);
   }
