@@ -5,6 +5,10 @@ import type { Command } from '../cli/usage';
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
 
+const BY = {
+  value: 'NAME',
+  help: 'the requester, for promo.operations (default USER@HOST of this process)',
+} as const;
 const ATTRIBUTED = {
   operator: { value: 'ID', required: true, help: 'the operator of the rounds and of the credited players' },
 } as const;
@@ -33,6 +37,37 @@ export const ATTRIBUTE: readonly Command[] = [
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./attribute.js')).attributeRound(options),
+  },
+  {
+    name: 'attribute correct',
+    summary: 'correct the player of a round that was attributed by mistake',
+    purpose:
+      'Replaces the player to whom promotions credit a round. The log of operations keeps the requester, the round and the words, and no player.',
+    example:
+      'cat players.txt | promo-intake attribute correct --operator acme --round r-2 --words wrong-session',
+    options: {
+      ...ATTRIBUTED,
+      round: { value: 'ID', required: true, help: 'the round_id of its events' },
+      words: {
+        value: 'TEXT',
+        required: true,
+        help: 'the reason, for promo.operations, without data of players',
+      },
+      was: {
+        value: 'PLAYER_REF',
+        help: 'the credited player to replace; without it, both names are two lines of standard input: this one, then the right one',
+      },
+      player: { value: 'PLAYER_REF', help: 'the right player, together with --was' },
+      feed: { value: 'ID', help: "the feed of the round, as feed_id in promo (default the operator's own)" },
+      by: BY,
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'corrected, or the round has the player already, or a player of the round is erased',
+      1: 'the round has no attribution or another player, or it is an InvalidArgument; nothing was changed',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./attribute.js')).attributeCorrect(options),
   },
   {
     name: 'attribute file',

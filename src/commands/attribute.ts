@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { type Line, openInput, readLines } from '../cli/input-lines';
-import type { Options } from '../cli/option-values';
+import { type Options, requestedBy } from '../cli/option-values';
 import { readConfig } from '../config/config';
 import { type Attribution, type AttributionFault, readAttribution } from '../domain/attribution';
 import { whyUnreadable } from '../domain/event/unreadable';
@@ -14,10 +14,12 @@ import {
   type AttributionOutcome,
   type AttributionResult,
   attributeRounds,
+  type CorrectionOutcome,
+  correctAttribution,
 } from '../ledger/attributions';
 import { parseJson } from '../lib/json';
 import { counted, inOneLine } from '../lib/printable';
-import { playerOf } from './player-input';
+import { playerOf, replacedPlayerOf } from './player-input';
 
 /** Sets the player of one round. @returns the exit code */
 export async function attributeRound(options: Options): Promise<number> {
@@ -51,6 +53,30 @@ const ONE_ROUND: Readonly<Record<AttributionOutcome, string>> = {
   conflict: '',
   invalid: '',
   lost: '',
+};
+
+/** Replaces the player of a round that was attributed by mistake. @returns the exit code */
+export async function attributeCorrect(options: Options): Promise<number> {
+  const text = (name: string) => options.get(name) ?? '';
+  const { was, player } = await replacedPlayerOf(options);
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const outcome = await correctAttribution(
+    DATABASE,
+    { requestedBy: requestedBy(options) },
+    {
+      ...{ operator: text('operator'), roundId: text('round'), was, promoPlayerRef: player },
+      ...{ words: text('words'), feedId: options.get('feed') ?? null },
+    },
+  );
+  console.log(CORRECTED[outcome]);
+  return DONE;
+}
+
+const CORRECTED: Readonly<Record<CorrectionOutcome, string>> = {
+  corrected:
+    'corrected: promotions credit the round to the other player; promo.operations has the correction',
+  unchanged: ONE_ROUND.unchanged,
+  erased: 'nothing changed: a player of the round was erased',
 };
 
 export interface AttributionFile {

@@ -8,30 +8,44 @@ import { readUpTo } from '../lib/read-limited';
 
 /** @throws ConfigError if there is no player, or if the input is not one */
 export async function playerOf(options: Options): Promise<string> {
-  const player = options.get('player') ?? (await standardInput());
+  const player = options.get('player') ?? (await standardInput(1))[0] ?? '';
   if (player === '') throw wrong('player', 'is empty', 'Write the player_ref, or send it to standard input');
   return player;
 }
 
-/** @throws if the input is not a player_ref: an erasure would erase nothing and report success */
-async function standardInput(): Promise<string> {
+/** Reads the player to replace and the right one, from --was and --player or from two lines. */
+export async function replacedPlayerOf(options: Options): Promise<{ was: string; player: string }> {
+  const [given, other] = [options.get('was'), options.get('player')];
+  const [was = '', player = ''] =
+    given === undefined && other === undefined ? await standardInput(2) : [given ?? '', other ?? ''];
+  const remedy = 'Write --was and --player, or send two lines: the player to replace, and the right one';
+  if (was === '') throw wrong('was', 'is empty', remedy);
+  if (player === '') throw wrong('player', 'is empty', remedy);
+  return { was, player };
+}
+
+/**
+ * @returns at most so many lines
+ * @throws if the input is not a player_ref: an erasure would erase nothing and report success
+ */
+async function standardInput(most: 1 | 2): Promise<string[]> {
   // A player of an attribution has up to 255 characters, and a player_ref of an event up to 255 bytes.
-  const input = await readUpTo(process.stdin, MAX_PROMO_PLAYER_BYTES + LINE_END.length);
+  const input = await readUpTo(process.stdin, most * (MAX_PROMO_PLAYER_BYTES + LINE_END.length));
   const tooLong = () => wrong('player', 'is longer than a player_ref may be', 'Send one player_ref');
   if (input === null) throw tooLong();
   if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as in events');
   const text = input.toString('utf8');
   if (text.startsWith(BYTE_ORDER_MARK))
     throw wrong('player', 'begins with a byte order mark', 'Send the player_ref alone');
-  const player = text.replace(/\r?\n$/, '');
-  if (/[\r\n]/.test(player))
+  const players = text.replace(/\r?\n$/, '').split(/\r?\n/);
+  if (players.length > most || /\r/.test(players.join('')))
     throw wrong(
       'player',
-      'has more than one line',
-      'Send one player_ref; use --player for one that has a line break',
+      `has more than ${most === 1 ? 'one line' : 'two lines'}`,
+      `Send ${most === 1 ? 'one player_ref' : 'two'}; use --player for one that has a line break`,
     );
-  if (Array.from(player).length > MAX_PROMO_PLAYER_CHARACTERS) throw tooLong();
-  return player;
+  if (players.some((player) => Array.from(player).length > MAX_PROMO_PLAYER_CHARACTERS)) throw tooLong();
+  return players;
 }
 
 const BYTE_ORDER_MARK = '\uFEFF';

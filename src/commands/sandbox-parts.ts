@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { readSecrets } from '../config/webhook';
 import type { WalletAction } from '../contract/actions';
-import { attributeRounds } from '../ledger/attributions';
+import { attributeRounds, feedOfConnection } from '../ledger/attributions';
 import { messageOf } from '../lib/errors';
 import type { StoreAccess } from '../postgres/pool';
 import { describeFileFault } from '../reference-file/report';
@@ -135,10 +135,17 @@ async function readIntake(
       return { type: 'undecided', because: sent.because, waitMs: sent.type === 'later' ? sent.waitMs : 0 };
     },
     async attribute(attributions) {
+      const store = address === '' ? database : address;
+      // A connection for tests, and one with a feed of its own, do not decide into the operator's feed.
+      const feedId = await feedOfConnection(store, operatorId, connection);
+      if (feedId === null)
+        throw new Error(
+          `the reference data has no connection ${connection} of ${operatorId}: add it, or correct the intake of the sandbox`,
+        );
       const results = await attributeRounds(
-        address === '' ? database : address,
+        store,
         operatorId,
-        attributions.map((attribution) => ({ ...attribution, feedId: null })),
+        attributions.map((attribution) => ({ ...attribution, feedId })),
       );
       return results.map(({ outcome }) => outcome);
     },

@@ -1,7 +1,7 @@
-/** The store's side of attributions: sets the credited players of rounds (docs/rules.md, B1-B4). */
+/** Attributions in the store: sets and corrects the credited players of rounds (docs/rules.md, B1-B9). */
 import type { Attribution } from '../domain/attribution';
 import type { StoreAccess } from '../postgres/pool';
-import { inStore } from './operations';
+import { inStore, type Requester } from './operations';
 
 /** The most attributions of one transaction, for which an erasure waits. */
 export const ATTRIBUTIONS_AT_ONCE = 2_000;
@@ -52,6 +52,49 @@ export async function attributeRounds(
     outcome: outcomeOf(outcome),
     problem: typeof problem === 'string' ? problem : null,
   }));
+}
+
+export interface AttributionCorrection {
+  readonly operator: string;
+  readonly roundId: string;
+  /** The player that the round is credited to by mistake. */
+  readonly was: string;
+  readonly promoPlayerRef: string;
+  /** The reason, without data of players. */
+  readonly words: string;
+  readonly feedId: string | null;
+}
+
+const CORRECTIONS = ['corrected', 'unchanged', 'erased'] as const;
+/** `erased`: a player of the round was erased, and nothing is changed. */
+export type CorrectionOutcome = (typeof CORRECTIONS)[number];
+
+/** Replaces the player of an attribution, and adds the correction to the log. @throws StoreError */
+export async function correctAttribution(
+  database: string | StoreAccess,
+  { requestedBy }: Requester,
+  { operator, roundId, was, promoPlayerRef, words, feedId }: AttributionCorrection,
+): Promise<CorrectionOutcome> {
+  const [[value] = []] = await inStore(database, { timeoutMs: ATTRIBUTE_TIMEOUT_MS, requestedBy }, (query) =>
+    query('select promo.correct_attribution($1, $2, $3, $4, $5, $6)', [
+      ...[operator, roundId, was, promoPlayerRef, words, feedId],
+    ]),
+  );
+  const outcome = CORRECTIONS.find((name) => name === value);
+  if (outcome === undefined) throw new Error(`the store answered with the outcome ${String(value)}`);
+  return outcome;
+}
+
+/** The feed into which a connection decides. Null: there is no such connection. @throws StoreError */
+export async function feedOfConnection(
+  database: string | StoreAccess,
+  operator: string,
+  connection: string,
+): Promise<string | null> {
+  const [[feed] = []] = await inStore(database, { timeoutMs: ATTRIBUTE_TIMEOUT_MS }, (query) =>
+    query('select promo.feed_of_connection($1, $2)', [operator, connection]),
+  );
+  return typeof feed === 'string' ? feed : null;
 }
 
 function outcomeOf(value: unknown): AttributionOutcome {

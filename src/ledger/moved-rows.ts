@@ -181,6 +181,7 @@ const ATTRIBUTIONS: Columns = {
   round_id: null,
   player_ref: null,
   attributed_by: null,
+  corrections: null,
 };
 const ERASED_ROUNDS: Columns = { feed_no: 'feed', round_key: null };
 const PANICS: Columns = { verdict_id: null, decided_at: null, error: null, payload: null };

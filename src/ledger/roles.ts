@@ -23,7 +23,7 @@ const STATUS = [
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 
 const ATTRIBUTE =
-  'promo.attribute_rounds(text, text[], text[], text[], text[]), promo.attribute_round(text, text, text, text, text)';
+  'promo.attribute_rounds(text, text[], text[], text[], text[]), promo.attribute_round(text, text, text, text, text), promo.feed_of_connection(text, text)';
 
 /** The columns of a call that change. The others are those of its begin. */
 const STORED_CALL = `payload, call_values, state, due_at, sending_since, lease_no, attempts, first_sent_at, last_sent_at, last_ended_at, last_answer,
@@ -59,7 +59,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select on promo.test_deliveries',
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
-    'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by) on promo.attributions',
+    'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by, corrections) on promo.attributions',
     'select on promo.wallet_calls, promo.verdicts_hourly, promo.ledger_daily',
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz), promo.batches_in_flight()',
     `execute on function promo.safe_up_to(interval), promo.lineage(), promo.changes(bigint, bigint, text), promo.new_verdicts(bigint, bigint, text),
@@ -71,12 +71,12 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     ...STATUS,
     'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_wallet_calls(timestamptz, int)',
   ],
-  /** Erasure of players, and replay of dead letters. */
+  /** Erasure of players, replay of dead letters, and corrections by people. */
   maintainer: [
     ...STATUS,
     LOG,
     'select on promo.wallet_calls',
-    'execute on function promo.erase_player(text, text, int, bigint), promo.close_wallet_call(text, text, text)',
+    'execute on function promo.erase_player(text, text, int, bigint), promo.close_wallet_call(text, text, text), promo.correct_attribution(text, text, text, text, text, text)',
   ],
   /** The service that launches games. It sets attributions, and reads none. */
   attributor: [...STATUS, `execute on function ${ATTRIBUTE}`],
@@ -115,6 +115,8 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.forget_dropped_attributions()',
   'promo.attribute_rounds(text, text[], text[], text[], text[])',
   'promo.attribute_round(text, text, text, text, text)',
+  'promo.correct_attribution(text, text, text, text, text, text)',
+  'promo.feed_of_connection(text, text)',
   'promo_store.find_attribution_damages()',
   'promo.erase_player(text, text, int, bigint)',
   'promo.close_wallet_call(text, text, text)',

@@ -368,7 +368,7 @@ describe('earlier versions of reference data', () => {
 });
 
 describe('retention and erasure', () => {
-  test('attribute credits rounds to players, repeats without a change, and names no player [B1] [B3]', async () => {
+  test('attribute credits rounds to players, repeats without a change, corrects, and names no player [B1] [B3] [B9]', async () => {
     const own = await freshDatabase();
     const settings = { DATABASE_URL: own.url };
     const one = (player: string, ...more: string[]) =>
@@ -395,6 +395,23 @@ describe('retention and erasure', () => {
         code: 1,
         errors: expect.stringMatching(/^InvalidArgument: the brand nobody/),
       });
+      const correct = (players: string, ...more: string[]) =>
+        run(
+          ['attribute', 'correct', '--operator', 'acme', '--round', 'r-1', '--words', 'a slip', ...more],
+          settings,
+          players,
+        );
+      expect(await correct('p-other\np-third\n')).toMatchObject({
+        code: 1,
+        errors: expect.stringContaining('is not credited to the player'),
+      });
+      expect(await correct('p-secret\n')).toMatchObject({ code: 2 });
+      expect(await correct('', '--player', 'p-third')).toMatchObject({ code: 2 });
+      expect(await correct('p-secret\r\np-third\n', '--by', 'ann')).toMatchObject({
+        code: 0,
+        output: expect.stringMatching(/^corrected: /),
+      });
+      expect(await correct('', '--was', 'p-third', '--player', 'p-secret')).toMatchObject({ code: 0 });
       const file = join(directory, 'attributions.ndjson');
       const lines = Array.from({ length: 4_500 }, (_, n) => ({
         round_id: `f-${n}`,
@@ -426,8 +443,13 @@ describe('retention and erasure', () => {
       expect(refused.errors.split('\n').map((line) => line.slice(0, 3))).toEqual([
         ...['-:2', '-:3', '-:4', '-:5', '-:1', ''],
       ]);
-      for (const { output, errors } of [refused, await one('p-secret'), await one('p-other')])
-        expect(output + errors).not.toMatch(/p-secret|p-other/);
+      for (const { output, errors } of [
+        refused,
+        await one('p-secret'),
+        await one('p-other'),
+        await correct('p-x\np-other'),
+      ])
+        expect(output + errors).not.toMatch(/p-secret|p-other|p-x/);
       expect(await run(['attribute', 'file', file, '--operator', 'none'], settings)).toMatchObject({
         code: 1,
         errors: expect.stringContaining(`InvalidArgument: there is no operator 'none'`),

@@ -1,6 +1,10 @@
 /** Attributions: rounds that are credited to another player than the one of their events. */
 import { promoPlayerFault } from '../../src/domain/attribution';
-import { attributeRounds } from '../../src/ledger/attributions';
+import {
+  type AttributionCorrection,
+  attributeRounds,
+  correctAttribution,
+} from '../../src/ledger/attributions';
 import { grantRoles } from '../../src/ledger/roles';
 import { attribute, attributeAll, attributionsOf, BONUS, NORMAL } from '../support/attributions';
 import {
@@ -424,4 +428,93 @@ test('a role of its own sets attributions, and sees no player [B8]', async () =>
   } finally {
     await dropRoles(store.url, [role.name]);
   }
+});
+
+describe('a correction', () => {
+  const correct = (more: Partial<AttributionCorrection> = {}) =>
+    correctAttribution(
+      store.url,
+      { requestedBy: 'ann@desk' },
+      {
+        ...{ operator: 'acme', roundId: 'r-1', was: NORMAL, promoPlayerRef: 'right-p', feedId: null },
+        ...{ words: 'launch 17 named another session', ...more },
+      },
+    );
+  const log = () =>
+    store.rows(
+      `select role = session_user, requested_by, request, outcome, ended_at is not null from promo.operations
+       where operation = 'attribution_correction' order by operation_no`,
+    );
+
+  test('moves the round in the ledger at once, and is kept in the log without players [B9]', async () => {
+    await store.partition('acme').read(aBet({ ...mine, event_id: 'b' }));
+    await set('r-1');
+    const attributedAt = `select attributed_at::text from promo.attributions`;
+    const before = await store.value(attributedAt);
+    expect(await correct()).toBe('corrected');
+    expect(await credited()).toEqual([['right-p', 'bet', '1050']]);
+    expect(
+      await store.rows(`select entry_id is not null from promo.credited_entries('acme', 'right-p')`),
+    ).toEqual([['t']]);
+    expect(await store.rows(`select * from promo.credited_entries('acme', '${NORMAL}')`)).toEqual([]);
+    expect(await store.rows('select credited_player, corrections from promo.attributions')).toEqual([
+      ['right-p', '1'],
+    ]);
+    // A copy that reads attributions by their time gets the correction.
+    expect(String(await store.value(attributedAt)) > String(before)).toBe(true);
+    const [entry] = await log();
+    expect(entry).toEqual([
+      ...['t', 'ann@desk', expect.stringContaining('launch 17 named another session')],
+      ...['{"corrections": 1}', 't'],
+    ]);
+    expect(JSON.stringify(await store.rows('select * from promo.operations'))).not.toMatch(
+      new RegExp(`${NORMAL}|right-p|${BONUS}`),
+    );
+    expect(await damagesOf(store.pool)).toEqual([]);
+    expect(await decided()).toHaveLength(1);
+  });
+
+  test('stays, whatever the launching service sets again, and can be corrected back [B3] [B9]', async () => {
+    await set('r-1');
+    await correct();
+    expect([await set('r-1'), await set('r-1', 'right-p')]).toEqual(['conflict', 'unchanged']);
+    expect(await correct()).toBe('unchanged');
+    expect(await correct({ was: 'right-p', promoPlayerRef: NORMAL })).toBe('corrected');
+    expect(await store.rows('select credited_player, corrections from promo.attributions')).toEqual([
+      [NORMAL, '2'],
+    ]);
+    expect(await log()).toHaveLength(2);
+  });
+
+  test.each<[string, Partial<AttributionCorrection>, RegExp]>([
+    ['of another player than the one of the round', { was: 'somebody' }, /is not credited to the player/],
+    ['of a round without one', { roundId: 'r-9' }, /the round has no attribution/],
+    ['without words', { words: '' }, /no words are given/],
+    ['to an invalid player', { promoPlayerRef: 'a b' }, /InvalidArgument: promo_player_ref has white space/],
+    ['of a feed of another operator', { feedId: 'borealis' }, /InvalidArgument: the feed borealis/],
+  ])('%s changes nothing, and is not in the log [B9]', async (_, more, message) => {
+    await set('r-1');
+    await expect(correct(more)).rejects.toThrow(message);
+    expect(await store.rows('select credited_player, corrections from promo.attributions')).toEqual([
+      [NORMAL, '0'],
+    ]);
+    expect(await log()).toEqual([]);
+  });
+
+  test('of two people at once is done once, and the other one learns of it [B9]', async () => {
+    await set('r-1');
+    const results = await Promise.allSettled(
+      ['one', 'two', 'three', 'four'].map((promoPlayerRef) => correct({ promoPlayerRef })),
+    );
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    expect(await log()).toHaveLength(1);
+  });
+
+  test('names nobody behind an erased player [B6] [B9]', async () => {
+    await store.partition('acme').read(aBet({ ...mine, event_id: 'b' }));
+    await set('r-1');
+    await store.rows(`select * from promo.erase_player('acme', '${BONUS}')`);
+    expect(await correct()).toBe('erased');
+    expect(await log()).toEqual([]);
+  });
 });

@@ -36,6 +36,7 @@ beforeAll(async () => {
   await store
     .partition('acme')
     .read(aBet({ event_id: 'a' }), aBet({ event_id: 'a' }), aRefund(), null, aBet({ event_id: 'b' }));
+  await store.value(`select promo.attribute_round('acme', 'r-8', 'p-8')`);
   // A past month, to be dropped.
   await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
     for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
@@ -225,6 +226,8 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   // Attributions: only the attributor sets them, once, and it reads none.
   [`select promo.attribute_round('acme', 'r-9', 'p-9')`, ['attributor']],
   [`select * from promo.attribute_rounds('acme', array['r-9'], array['p-9'])`, ['attributor']],
+  [`select promo.feed_of_connection('acme', 'acme-prod')`, ['attributor']],
+  [`select promo.correct_attribution('acme', 'r-8', 'p-8', 'p-9', 'a test')`, ['maintainer']],
   [
     `insert into promo_store.attributions (feed_no, round_key, round_id, player_ref) values (1, 'r', 'r', 'p')`,
     [],

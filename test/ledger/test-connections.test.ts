@@ -1,6 +1,8 @@
 /** Connections for tests: their events are decided, in feeds that nothing counts. */
+
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { makeIntake } from '../../src/intake/intake';
+import { feedOfConnection } from '../../src/ledger/attributions';
 import { makeLedger } from '../../src/ledger/decide-batch';
 import { erasePlayer } from '../../src/ledger/operations';
 import { makeReferences, TestMarkChanged } from '../../src/ledger/reference-store';
@@ -189,4 +191,13 @@ test('an erasure of a player covers the events of tests [C11] [K6]', async () =>
   expect(await store.rows('select player_ref from promo.test_verdicts')).toEqual([
     [expect.stringMatching(/^erased:/)],
   ]);
+});
+
+test.each([
+  ['acme-hook', 'acme'],
+  ['acme-apart', 'acme/apart'],
+  [TEST_HOOK.id, 'acme//test'],
+  ['bravo-stream', null],
+])('an attribution for a round of %s goes into the feed %s [C3] [C11] [B3]', async (connection, feed) => {
+  expect(await feedOfConnection(store.url, 'acme', connection)).toBe(feed);
 });
