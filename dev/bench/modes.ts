@@ -10,6 +10,7 @@ import { keys } from './modes/keys';
 import { latency } from './modes/latency';
 import { neighbours, neighboursCheck } from './modes/neighbours';
 import { postgres } from './modes/postgres';
+import { reconcile } from './modes/reconcile';
 import { refund } from './modes/refund';
 import { rtt } from './modes/rtt';
 import { short } from './modes/short';
@@ -38,6 +39,7 @@ export const MODES: readonly Mode[] = [
   stream,
   compression,
   webhook,
+  reconcile,
   neighbours,
   postgres,
   short,

@@ -211,13 +211,18 @@ export class Stage {
    */
   async command(
     args: readonly string[],
-    { DATABASE_URL, KAFKA_GROUP_ID }: Settings,
+    settings: Settings,
     deadlineMs = COMMAND_DEADLINE_MS,
   ): Promise<string> {
-    const settings = { KAFKA_BROKERS: this.brokers, DATABASE_URL, KAFKA_GROUP_ID };
-    const child = this.spawn(args[0] ?? '', productCommand(CLI, args), settings);
+    const child = this.start(args, settings);
     await child.untilDone(deadlineMs);
     return child.output();
+  }
+
+  /** Starts a command of the product. */
+  start(args: readonly string[], { DATABASE_URL, KAFKA_GROUP_ID }: Settings): Child {
+    const settings = { KAFKA_BROKERS: this.brokers, DATABASE_URL, KAFKA_GROUP_ID };
+    return this.spawn(args[0] ?? '', productCommand(CLI, args), settings);
   }
 
   private spawn(

@@ -26,6 +26,7 @@ export const FEEDBACK: readonly Command[] = [
         value: 'URL',
         help: 'the address of the webhook, for the curl command (default http://127.0.0.1:8081)',
       },
+      reconcile: { help: 'FILE asks for the standing of events: the curl command has that path' },
       id: { value: 'ID', help: 'the webhook-id (default: a new one)' },
       timestamp: { value: 'SECONDS', help: 'the webhook-timestamp, in seconds since 1970 (default: now)' },
       verify: {
@@ -47,7 +48,8 @@ export const FEEDBACK: readonly Command[] = [
         options.get('url'),
       ];
       const [id, timestamp, verify] = [options.get('id'), options.get('timestamp'), options.get('verify')];
-      return signRequest({ file, connection, url, id, timestamp, verify });
+      const isQuestion = options.has('reconcile');
+      return signRequest({ file, connection, url, isQuestion, id, timestamp, verify });
     },
   },
   {

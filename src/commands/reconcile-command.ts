@@ -17,6 +17,10 @@ export const RECONCILE: readonly Command[] = [
         required: true,
         help: 'the connection that sent the events: only its feed is read',
       },
+      url: {
+        value: 'URL',
+        help: 'ask the webhook at this address, signed with WEBHOOK_SECRETS, and not the database',
+      },
       resend: {
         value: 'OUT',
         help: 'write the events that were never received to this file, byte for byte',
@@ -36,11 +40,11 @@ export const RECONCILE: readonly Command[] = [
     },
     run: async ({ file, options }) => {
       const { reconcile } = await import('./reconcile.js');
-      const [connection = '', resend, mend] = ['connection', 'resend', 'mend'].map((name) =>
+      const [connection = '', url, resend, mend] = ['connection', 'url', 'resend', 'mend'].map((name) =>
         options.get(name),
       );
       return reconcile(
-        { file, connection, resend, mend, csv: options.has('csv'), json: options.has('json') },
+        { file, connection, url, resend, mend, csv: options.has('csv'), json: options.has('json') },
         interruption(),
       );
     },

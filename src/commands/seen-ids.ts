@@ -1,78 +1,118 @@
 /** Remembers the ids of a file, to find the events that share one. */
-import { hash } from 'node:crypto';
+import { MAX_ID_KEY_BYTES, writeIdKey } from '../domain/event/id-key';
 
 export interface Sighting {
   readonly line: number;
+  /** 53 bits. */
   readonly contentHash: number;
 }
 
 export interface SeenIds {
   /** @returns the first sighting of the id; undefined if this is the first */
   add(id: string, sighting: Sighting): Sighting | undefined;
+  /** Whether an id found the table full, and was not remembered. */
+  readonly hasForgotten: boolean;
 }
 
 const FIRST_SLOTS = 2 ** 12;
-const FULLEST = 0.7;
+const FULLEST = 0.8;
 /**
- * Words of a slot: four of the digest (K5), two of the content hash, two of the line. A free slot has line 0.
+ * Words of a slot: four of the id's key (K5), three of the content hash, the line and the form of the key. A
+ * free slot has no form.
  */
-const WORDS = 8;
+const WORDS = 7;
+/** The forms of a key, as in id-key.ts. They keep a digest from being equal to a UUID. */
+const SHORT_ID = 1;
+const UUID = 2;
+const DIGEST = 3;
+const UUID_BYTES = 16;
 
 /**
- * A hash table with open addressing and 32 bytes a slot. A Map needs five times as much, and holds at most
+ * A hash table with open addressing and 28 bytes a slot. A Map needs five times as much, and holds at most
  * 16.7 million entries.
  *
- * @param mostSlots bounds the memory: an id that finds the table full is not remembered
+ * @param most bounds the memory, which is then reserved at once: further ids are not remembered
  */
-export function makeSeenIds(mostSlots = Number.POSITIVE_INFINITY): SeenIds {
-  let slots = FIRST_SLOTS;
+export function makeSeenIds(most = Number.POSITIVE_INFINITY): SeenIds {
+  let slots = Number.isFinite(most) ? Math.ceil(most / FULLEST) : FIRST_SLOTS;
   let words = new Uint32Array(slots * WORDS);
   let used = 0;
+  let hasForgotten = false;
+  const entry = new Uint32Array(WORDS);
+  const key = new Uint32Array(Math.ceil(MAX_ID_KEY_BYTES / 4));
+  const keyBytes = Buffer.from(key.buffer);
 
-  const isFree = (at: number) => words[at + 6] === 0 && words[at + 7] === 0;
-  const hasKey = (at: number, key: Uint32Array) =>
-    words[at] === key[0] && words[at + 1] === key[1] && words[at + 2] === key[2] && words[at + 3] === key[3];
-
-  /** The position of the key, or of the free slot for it. */
-  function find(key: Uint32Array): number {
-    let slot = (key[0] ?? 0) % slots;
-    while (!isFree(slot * WORDS) && !hasKey(slot * WORDS, key)) slot = (slot + 1) % slots;
-    return slot * WORDS;
+  /** The position of the entry's key in the table, or of the free slot for it. */
+  function find({ 0: a = 0, 1: b = 0, 2: c = 0, 3: d = 0, 6: last = 0 }: Uint32Array): number {
+    let slot = slotOf(a, b, c, d, slots);
+    for (;;) {
+      const at = slot * WORDS;
+      const found = words[at + 6] ?? 0;
+      if (found === 0) return at;
+      if (words[at] === a && words[at + 1] === b && words[at + 2] === c && words[at + 3] === d)
+        if (formOf(found) === formOf(last)) return at;
+      slot = (slot + 1) % slots;
+    }
   }
-
-  const isFull = () => slots * 2 > mostSlots && used + 1 > slots * FULLEST;
 
   function grow(): void {
     const old = words;
     slots *= 2;
     words = new Uint32Array(slots * WORDS);
     for (let at = 0; at < old.length; at += WORDS) {
-      const entry = old.subarray(at, at + WORDS);
-      if (entry[6] !== 0 || entry[7] !== 0) words.set(entry, find(entry));
+      const moved = old.subarray(at, at + WORDS);
+      if (moved[6] !== 0) words.set(moved, find(moved));
     }
   }
 
   return {
+    get hasForgotten() {
+      return hasForgotten;
+    },
     add(id, { line, contentHash }) {
-      const digest = hash('sha256', id, 'buffer');
-      const entry = new Uint32Array(WORDS);
-      for (let word = 0; word < 4; word++) entry[word] = digest.readUInt32LE(word * 4);
+      key.fill(0);
+      const bytes = writeIdKey(id, keyBytes, 0);
+      const form = bytes < UUID_BYTES ? SHORT_ID : bytes === UUID_BYTES ? UUID : DIGEST;
+      for (let word = 0; word < 4; word++) entry[word] = key[word] ?? 0;
+      entry[4] = contentHash;
+      entry[5] = line;
+      entry[6] = form * FORM + highOf(line) * HIGH_LINE + highOf(contentHash);
       const at = find(entry);
-      if (!isFree(at)) return sightingOf(words.subarray(at, at + WORDS));
-      if (isFull()) return undefined;
-      entry.set(wordsOf(contentHash), 4);
-      entry.set(wordsOf(line), 6);
+      if (words[at + 6] !== 0) return sightingOf(words, at);
+      if (used >= most) {
+        hasForgotten = true;
+        return undefined;
+      }
       words.set(entry, at);
-      if (++used > slots * FULLEST) grow();
+      if (++used > slots * FULLEST && used < most) grow();
       return undefined;
     },
   };
 }
 
-function wordsOf(value: number): [low: number, high: number] {
-  return [value >>> 0, Math.floor(value / 2 ** 32)];
+/** The last word: 21 bits of the content hash, 9 bits of the line, 2 bits of the form. */
+const HIGH_LINE = 2 ** 21;
+const FORM = 2 ** 30;
+
+function formOf(last: number): number {
+  return last >>> 30;
 }
 
-function sightingOf([, , , , hashLow = 0, hashHigh = 0, lineLow = 0, lineHigh = 0]: Uint32Array): Sighting {
+function highOf(value: number): number {
+  return Math.floor(value / 2 ** 32);
+}
+
+function sightingOf(words: Uint32Array, at: number): Sighting {
+  const [hashLow = 0, lineLow = 0, last = 0] = words.subarray(at + 4, at + WORDS);
+  const [hashHigh, lineHigh] = [last % HIGH_LINE, Math.floor((last % FORM) / HIGH_LINE)];
   return { line: lineHigh * 2 ** 32 + lineLow, contentHash: hashHigh * 2 ** 32 + hashLow };
+}
+
+/** Time-ordered UUIDs share their first words, and counters all but one: each word decides. */
+function slotOf(a: number, b: number, c: number, d: number, slots: number): number {
+  let mixed = Math.imul(a ^ (a >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ b ^ (mixed >>> 13), 0xc2b2ae35);
+  mixed = Math.imul(mixed ^ c ^ (mixed >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ d ^ (mixed >>> 13), 0xc2b2ae35);
+  return Math.floor(((mixed ^ (mixed >>> 16)) >>> 0) * (slots / 2 ** 32));
 }

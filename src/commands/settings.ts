@@ -44,7 +44,8 @@ export const PUBLISHING_WEBHOOK_SETTINGS = [...WEBHOOK_SETTINGS, 'KAFKA'] as con
 
 export const SEND_SETTINGS = ['WEBHOOK_SECRETS'] as const satisfies Settings;
 
-export const RECONCILE_SETTINGS = ['DATABASE'] as const satisfies Settings;
+/** One of them: the store is asked, or with --url the webhook. */
+export const RECONCILE_SETTINGS = ['DATABASE', 'WEBHOOK_SECRETS'] as const satisfies Settings;
 
 export const CONSOLE_SETTINGS = [
   'CONSOLE',

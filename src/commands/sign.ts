@@ -35,6 +35,8 @@ export interface SignCommandOptions {
   readonly url: string;
   readonly id: string | undefined;
   readonly timestamp: string | undefined;
+  /** The body asks for the standing of events, and sends none. */
+  readonly isQuestion: boolean;
   /** A file with the headers of a request. Its signature is checked, and none is made. */
   readonly verify: string | undefined;
 }
@@ -46,7 +48,7 @@ export async function signRequest({ file, verify, ...options }: SignCommandOptio
     () => secretsOf(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS, options.connection),
   );
   const body = await readFile(file);
-  for (const problem of problemsOf(body)) console.error(`${file}: ${problem}`);
+  if (!options.isQuestion) for (const problem of problemsOf(body)) console.error(`${file}: ${problem}`);
   if (verify !== undefined) return verifyRequest(verify, { file, body, secrets, ...options });
   const id = options.id ?? `msg_${randomUUID()}`;
   if (!/^[\x21-\x7e]+$/.test(id))
@@ -57,7 +59,7 @@ export async function signRequest({ file, verify, ...options }: SignCommandOptio
     throw wrong('timestamp', describeSkew(signed, Date.now()), 'Write seconds since 1970');
   const [secret = Buffer.alloc(0), ...more] = secrets.get(options.connection) ?? [];
   const signature = sign(secret, signed, body);
-  const to = requestAddress(url, options.connection).href;
+  const to = requestAddress(url, options.connection, options.isQuestion ? 'reconcile' : 'events').href;
   const headers = {
     [SIGNATURE_HEADERS.id]: id,
     [SIGNATURE_HEADERS.timestamp]: timestamp,

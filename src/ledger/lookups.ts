@@ -3,6 +3,7 @@
  * of bounded statements.
  */
 import { NO_TAGS, type PlayerTags } from '../domain/event/player-tag';
+import type { FeedIds } from '../domain/verdict/feed-map';
 import {
   DEAD_LETTER_REASONS,
   type DeadLetterReason,
@@ -11,8 +12,7 @@ import {
 } from '../domain/verdict/reasons';
 import { arrays } from '../postgres/binary-format';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
-import { findEvents } from './statements/events';
-import { unreadable } from './statements/keys';
+import { ID_KEY, unreadable } from './statements/keys';
 import { PlayerKeys } from './statements/player-keys';
 
 /** Ids of one statement: it ends within its deadline even where each id is read from a slow disk. */
@@ -28,7 +28,8 @@ export interface DecidedEvent {
 }
 
 export interface DecidedEvents {
-  readonly events: ReadonlyMap<string, DecidedEvent>;
+  /** In the order of the wanted ids. Undefined where no event of the id is decided. */
+  readonly events: readonly (DecidedEvent | undefined)[];
   /** The traces of records without an event of their own, by `placeKey`. */
   readonly records: ReadonlyMap<string, RecordTrace>;
   /** They compare the players of the events. */
@@ -50,8 +51,7 @@ export function makeLookUp(store: Store, nowMs: () => number) {
   const keys = new PlayerKeys();
   return ({ feedNo, eventIds, places, connectionNos, referenceVersion }: Wanted): Promise<DecidedEvents> =>
     inTransaction(store, async (session) => {
-      const ids = [...new Set(eventIds)].sort();
-      const events = new Map<string, DecidedEvent>();
+      const events: (DecidedEvent | undefined)[] = new Array(eventIds.length).fill(undefined);
       const records = new Map<string, RecordTrace>();
       // All statements are sent together, and so take one round trip.
       const [, tags] = await Promise.all([
@@ -60,9 +60,9 @@ export function makeLookUp(store: Store, nowMs: () => number) {
         ...slices(places).map((part) =>
           findRecords(session, { feedNo, connectionNos, places: part }, records),
         ),
-        ...slices(ids).map((part) =>
-          findEvents(session, { feedNo, ids: part }, (id, { outcome, content }) => {
-            if (typeof content === 'bigint') events.set(id, { outcome, content });
+        ...slices(eventIds).map((ids, index) =>
+          findDecided(session, { feedNo, ids }, (no, event) => {
+            events[index * IDS_AT_ONCE + no] = event;
           }),
         ),
       ]);
@@ -74,6 +74,27 @@ function slices<T>(all: readonly T[]): T[][] {
   const parts: T[][] = [];
   for (let from = 0; from < all.length; from += IDS_AT_ONCE) parts.push(all.slice(from, from + IDS_AT_ONCE));
   return parts;
+}
+
+/** The limit keeps the planner from turning the look-up into a join, which would read the whole table. */
+const FIND_DECIDED = {
+  name: 'find_decided',
+  text: `select w.no, e.outcome, e.content_hash from unnest($2::bytea[]) with ordinality w (event_key, no)
+cross join lateral (select outcome, content_hash from promo_store.event_keys where feed_no = $1 and event_key = w.event_key limit 1) e`,
+};
+
+/** Passes each decided event of these ids to `found`, with the place of its id. */
+async function findDecided(
+  session: Session,
+  { feedNo, ids }: FeedIds,
+  found: (no: number, event: DecidedEvent) => void,
+): Promise<void> {
+  const rows = await session.query(FIND_DECIDED, [feedNo, arrays.formatted(ids, ID_KEY)]);
+  for (const [no, code, content] of rows) {
+    const outcome = outcomeOfCode(Number(code));
+    if (outcome === undefined) throw unreadable(FIND_DECIDED.name, `outcome ${code}`);
+    found(Number(no) - 1, { outcome, content: BigInt(content ?? 0) });
+  }
 }
 
 /** The place of a record. */

@@ -38,9 +38,9 @@ const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
 /**
  * Reads an event in JSON. An object with nothing but `event_id` and `source` is an id alone.
  *
- * @param connection the connection whose rules judge the event
+ * @param connection the connection whose rules judge the event; undefined for no such rules
  */
-export function readAsked(written: Buffer, connection: Connection): Asked {
+export function readAsked(written: Buffer, connection: Connection | undefined): Asked {
   const bytes = withoutMark(written);
   const judged = judge({ type: 'json', bytes }, connection);
   const { faults } = judged;
@@ -76,7 +76,7 @@ export function contentsDiffer(one: number, other: number): boolean {
 }
 
 /** A byte order mark, which some programs write at the beginning of a file, is no part of an event. */
-function withoutMark(bytes: Buffer): Buffer {
+export function withoutMark(bytes: Buffer): Buffer {
   const { length } = BYTE_ORDER_MARK;
   return bytes.subarray(0, length).equals(BYTE_ORDER_MARK) ? bytes.subarray(length) : bytes;
 }

@@ -40,9 +40,9 @@ export function readCsvLine(bytes: Buffer, { delimiter, places }: CsvHead): Aske
   const cell = (name: Column) => cells[places.get(name) ?? -1]?.trim() ?? '';
   const place = readPlace(cell);
   const eventId = cells[places.get('event_id') ?? -1] ?? '';
-  const kind = isKind(cell('kind')) ? cell('kind') : null;
+  const kind = cell('kind');
   const about = {
-    kind: kind !== null && isKind(kind) ? kind : null,
+    kind: isKind(kind) ? kind : null,
     occurredAtMicros: parseInstant(cell('occurred_at')) ?? null,
   };
   if (eventId === '') return { ...unidentified(place, [noId('the line has no event_id')]), ...about };

@@ -4,7 +4,7 @@
  */
 import { NO_TAGS } from '../domain/event/player-tag';
 import type { Connection, Reference } from '../domain/reference';
-import { type DecidedEvents, makeLookUp, placeKey } from '../ledger/lookups';
+import { type DecidedEvent, type DecidedEvents, makeLookUp, placeKey } from '../ledger/lookups';
 import type { Store } from '../postgres/transaction';
 import type { Asked } from './asked';
 import { type Standing, standingOf, type Trace } from './standing';
@@ -57,21 +57,28 @@ export function makeReconciler(store: Store, nowMs: () => number): Reconciler {
         return entries.map((entry) => standingOf(entry, ABSENT, NO_TAGS));
       const wanted = { feedNo: connection.feedNo, eventIds, places, connectionNos, referenceVersion };
       const found = await lookUp(wanted);
-      return entries.map((entry) => standingOf(entry, traceOf(entry, found, scope), found.tags));
+      let ids = 0;
+      return entries.map((entry) => {
+        const event = entry.eventId === null ? undefined : found.events[ids++];
+        const trace = event === undefined ? recordTrace(entry, found.records, scope) : decidedTrace(event);
+        return standingOf(entry, trace, found.tags);
+      });
     },
   };
 }
 
 const ABSENT: Trace = { type: 'absent' };
 
-/** An id decides. The place is for an entry whose id is missing or unknown. */
-function traceOf(
+function decidedTrace(event: DecidedEvent): Trace {
+  return { type: 'decided', ...event };
+}
+
+/** The trace at the place of an entry whose id is missing or unknown. */
+function recordTrace(
   { eventId, place }: Asked,
-  { events, records }: DecidedEvents,
+  records: DecidedEvents['records'],
   { connection, ownsTopic }: Scope,
 ): Trace {
-  const event = eventId === null ? undefined : events.get(eventId);
-  if (event !== undefined) return { type: 'decided', ...event };
   const record = place === null ? undefined : records.get(placeKey(place));
   if (record === undefined || place === null) return ABSENT;
   const isOfTopic = place.topic === connection.topic;

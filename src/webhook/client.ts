@@ -8,6 +8,7 @@ import { causeOf, fetchProblem } from '../lib/errors';
 import { isObject, parseJson } from '../lib/json';
 import { inOneLine } from '../lib/printable';
 import { readAnswer } from '../lib/read-limited';
+import type { SignedUrl } from './routes';
 import { SIGNATURE_HEADERS, sign } from './signature';
 
 /** Time limit of one request with its answer. The webhook answers within 31 s. */
@@ -38,8 +39,8 @@ export interface ReceivedVerdict {
   readonly json: Readonly<Record<string, unknown>>;
 }
 
-export type Sent =
-  | { readonly type: 'decided'; readonly verdicts: readonly ReceivedVerdict[] }
+/** No usable answer. */
+export type NotAnswered =
   /** No answer came, or the answer asks for a retry. Events already decided are then duplicates. */
   | {
       readonly type: 'later';
@@ -50,10 +51,15 @@ export type Sent =
   /** A retry does not help. */
   | { readonly type: 'refused'; readonly because: string };
 
+export type Sent = { readonly type: 'decided'; readonly verdicts: readonly ReceivedVerdict[] } | NotAnswered;
+
+/** The JSON of an answer with status 200. */
+type Answered = { readonly type: 'answered'; readonly json: unknown };
+
 /** The address of a connection's requests. @param url the address of the webhook */
-export function requestAddress(url: URL, connectionId: string): URL {
+export function requestAddress(url: URL, connectionId: string, route: SignedUrl['route'] = 'events'): URL {
   const to = new URL(url);
-  to.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
+  to.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/${route}/${encodeURIComponent(connectionId)}`;
   return to;
 }
 
@@ -64,14 +70,39 @@ export async function sendBatch(
   events: readonly Buffer[],
   stop: AbortSignal,
 ): Promise<Sent> {
-  const body = Buffer.concat([
+  const to = requestAddress(url, connectionId);
+  if (isRehearsal) to.searchParams.set('dry_run', 'true');
+  const sent = await postSigned(to, secret, id, bodyOf(events), stop);
+  if (sent.type !== 'answered') return sent;
+  const { json } = sent;
+  if (isRehearsal && (!isObject(json) || json.dry_run !== true))
+    return { type: 'refused', because: NO_REHEARSAL };
+  const verdicts = verdictsIn(json);
+  if (verdicts?.length === events.length) return { type: 'decided', verdicts };
+  return {
+    type: 'refused',
+    because: 'it answered 200 without a verdict for each event: is it a webhook of promo-intake?',
+  };
+}
+
+/** A request with these events. */
+export function bodyOf(events: readonly Buffer[]): Buffer {
+  return Buffer.concat([
     BEGIN,
     ...events.flatMap((event, index) => (index === 0 ? [event] : [COMMA, event])),
     END,
   ]);
+}
+
+/** Sends a signed body. @param id the same for each attempt */
+export async function postSigned(
+  to: URL,
+  secret: Buffer,
+  id: string,
+  body: Buffer,
+  stop: AbortSignal,
+): Promise<Answered | NotAnswered> {
   const timestamp = String(Math.floor(Date.now() / 1000));
-  const to = requestAddress(url, connectionId);
-  if (isRehearsal) to.searchParams.set('dry_run', 'true');
   let status: number;
   let answer: string;
   let waitMs: number;
@@ -107,16 +138,7 @@ export async function sendBatch(
     return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs: 0 };
   }
   const json = parseJson(answer);
-  if (status === 200) {
-    if (isRehearsal && (!isObject(json) || json.dry_run !== true))
-      return { type: 'refused', because: NO_REHEARSAL };
-    const verdicts = verdictsIn(json);
-    if (verdicts?.length === events.length) return { type: 'decided', verdicts };
-    return {
-      type: 'refused',
-      because: 'it answered 200 without a verdict for each event: is it a webhook of promo-intake?',
-    };
-  }
+  if (status === 200) return { type: 'answered', json };
   const stranger = status === 404 || status === 405 ? `. ${NO_WEBHOOK}` : '';
   const detail =
     isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : stranger;

@@ -20,7 +20,9 @@ const AT_ONCE = 1_000;
 /** Requests that are answered at once, each with a connection to Postgres. A sender is a connection id. */
 export const RECONCILING_PLACES = 2;
 const PLACES = { places: RECONCILING_PLACES, share: 1, waiting: 8, waitingShare: 2 };
-const LIMITS = { maxEvents: MAX_RECONCILED, maxValues: maxValuesOf(MAX_RECONCILED / 4) };
+/** The most JSON values of a request. */
+export const MAX_RECONCILED_VALUES = maxValuesOf(MAX_RECONCILED / 4);
+const LIMITS = { maxEvents: MAX_RECONCILED, maxValues: MAX_RECONCILED_VALUES };
 
 export interface ReconcileDeps {
   readonly reconciler: Reconciler;

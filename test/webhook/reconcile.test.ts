@@ -1,4 +1,9 @@
 /** Reconciliation over HTTP, on a real Postgres. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import { sleep } from '../../dev/servers/deadline';
 import {
@@ -8,7 +13,7 @@ import {
 } from '../../src/webhook/reconciling';
 import { aBet, aLogin, freshStore, REFERENCE, type TestStore, withClient } from '../support/ledger';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
-import { killWorkers } from '../support/worker';
+import { killWorkers, RunningCommand } from '../support/worker';
 
 jest.setTimeout(120_000);
 afterEach(killWorkers);
@@ -133,3 +138,138 @@ test('a store that does not answer makes it a refusal to retry, and events are d
     });
     expect(await send('acme-hook', bet)).toBe(200);
   }));
+
+describe('reconcile --url', () => {
+  let directory: string;
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), 'promo-reconcile-url-'));
+  });
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+  const pathOf = (name: string) => join(directory, name);
+  const WEBHOOK_SECRETS = JSON.stringify(secrets);
+
+  /** Runs the command over the file. @returns its exit code, its outputs and its files */
+  async function run(file: string, args: readonly string[], environment: NodeJS.ProcessEnv) {
+    const out = { again: pathOf('again'), wrong: pathOf('wrong') };
+    const options = ['--connection', 'acme-stream', '--resend', out.again, '--mend', out.wrong, ...args];
+    const command = new RunningCommand(['reconcile', pathOf(file), ...options], environment);
+    const { code } = await command.ending();
+    const text = (path: string) => readFileSync(path, 'utf8');
+    const output = command.output().replace(/^.* read\n/gm, '');
+    return { code, output, again: text(out.again), wrong: text(out.wrong) };
+  }
+
+  const long = aLogin({ event_id: 'long '.repeat(250_000) });
+  const many = aLogin({ event_id: 'many', note: Array.from({ length: 60_000 }, () => 1) });
+  const lines = (twice: unknown): string => {
+    const events = [
+      ...[bet, faulty, aLogin({ event_id: 'missing' }), { ...bet, player_ref: 'other' }, bet, twice],
+      ...[
+        aLogin({ event_id: undefined }),
+        aLogin({ event_id: 7 }),
+        { ...aBet({ event_id: 'low' }), amount: '1,5' },
+      ],
+      ...[{ event_id: 'counted' }, { source: { topic: 'acme', partition: 0, offset: 1 } }, [bet], many],
+      ...Array.from({ length: 3_500 }, (_, no) => aLogin({ event_id: `more ${no}` })),
+    ];
+    const texts = events.map((event) => JSON.stringify(event));
+    return [
+      '\uFEFF',
+      [...texts, 'no event', '{"event_id":"cut', '{"spec":"\\ud83c"}'].join('\r\n'),
+      '\n',
+    ].join('');
+  };
+  const csv = [
+    'event_id;kind;topic;partition;offset',
+    'counted;bet;;;',
+    'missing;login;;;',
+    ';;acme;0;1',
+    ';;;;',
+  ].join('\n');
+
+  test.each([
+    ['events', 'events.ndjson', lines(aLogin({ event_id: 'missing', player_ref: 'p-2' }))],
+    ['ids', 'ids.csv', csv],
+    [
+      'a document',
+      'document.json',
+      JSON.stringify({ events: [bet, aLogin({ event_id: 'missing' })] }, null, 2),
+    ],
+  ])('%s have the same outputs, files and exit code as with the database', (_, file, content) =>
+    withWebhook(async ({ store, port, send }) => {
+      await send('acme-hook', { events: [bet, faulty] });
+      await store.partition('acme').read(bet, aLogin({ event_id: undefined }));
+      writeFileSync(pathOf(file), content);
+      for (const form of [[], ['--json']]) {
+        const asked = await run(file, ['--url', `http://127.0.0.1:${port}`, ...form], { WEBHOOK_SECRETS });
+        expect(asked).toEqual(await run(file, form, { DATABASE_URL: store.url }));
+        expect(asked.code).toBe(1);
+      }
+    }),
+  );
+
+  test('an event that no request can hold is asked for by its id, and one with a longer id not at all', () =>
+    withWebhook(async ({ store, port }) => {
+      const large = aLogin({ event_id: 'large', note: 'x'.repeat(1_100_000) });
+      await store.partition('acme').read(large);
+      writeFileSync(pathOf('large.ndjson'), [large, long].map((event) => JSON.stringify(event)).join('\n'));
+      const { output } = await run('large.ndjson', ['--url', `http://127.0.0.1:${port}`, '--json'], {
+        WEBHOOK_SECRETS,
+      });
+      const [first, second] = output
+        .split('\n')
+        .filter((line) => line.startsWith('{'))
+        .map((line) => JSON.parse(line));
+      expect(first).toMatchObject({ event_id: 'large', state: 'accepted', action: 'none' });
+      expect(second).toMatchObject({ state: 'undecided', action: 'wait' });
+    }));
+
+  test('it asks again after an answer to retry, and stops at a refusal without a file', async () => {
+    const answers = [503, 429, 401];
+    const server = createServer((request, response) => {
+      request.resume().on('end', () => {
+        response.writeHead(answers.shift() ?? 500, {
+          'content-type': 'application/json',
+          'retry-after': '0',
+        });
+        response.end('{"message":"said so"}');
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    writeFileSync(pathOf('one.ndjson'), JSON.stringify(bet));
+    const out = pathOf('none');
+    const command = new RunningCommand(
+      [
+        'reconcile',
+        pathOf('one.ndjson'),
+        '--connection',
+        'acme-stream',
+        '--resend',
+        out,
+        '--url',
+        `http://127.0.0.1:${port}`,
+      ],
+      { WEBHOOK_SECRETS },
+    );
+    expect(await command.ending()).toEqual({ code: 1, signal: null });
+    server.close();
+    expect(command.output()).toMatch(/asking again in [\d.]+ s: it answered 503: said so/);
+    expect(command.output()).toMatch(/asking again in [\d.]+ s: it answered 429: said so/);
+    expect(command.output()).toContain('cannot be looked up: it answered 401: said so');
+    expect(command.output()).toContain('stopped, and no file was written');
+    expect(() => readFileSync(out)).toThrow('ENOENT');
+  });
+
+  test('a connection without a secret, and an address that is none, are wrong use', async () => {
+    writeFileSync(pathOf('one.ndjson'), JSON.stringify(bet));
+    for (const [args, expected] of [
+      [['--connection', 'nobody', '--url', 'http://127.0.0.1:1'], /no secret of nobody/],
+      [['--connection', 'acme-hook', '--url', 'ftp://x'], /--url: is not an address/],
+    ] as const) {
+      const command = new RunningCommand(['reconcile', pathOf('one.ndjson'), ...args], { WEBHOOK_SECRETS });
+      expect((await command.ending()).code).toBe(2);
+      expect(command.output()).toMatch(expected);
+    }
+  });
+});

@@ -1,0 +1,80 @@
+/** Reads the entries of a reconciliation: of a file of events, or of ids as CSV. */
+import { MAX_LINE_BYTES, openInput, readEvents, readLines } from '../cli/input-lines';
+import { ConfigError } from '../config/config';
+import type { Connection } from '../domain/reference';
+import { type Asked, readAsked, unidentified } from '../reconciliation/asked';
+import { readCsvHead, readCsvLine } from '../reconciliation/csv';
+import type { Entry } from './reconcile-report';
+
+export interface EntriesInput {
+  readonly file: string;
+  readonly isCsv: boolean;
+  /** The connection whose rules judge the events. Undefined: no such rules apply. */
+  readonly connection: Connection | undefined;
+  /** The most entries of one slice. */
+  readonly atOnce: number;
+  readonly stop: AbortSignal;
+  /** Receives the chunks of the file as they are read. */
+  readonly counted: (chunks: AsyncIterable<Buffer>) => AsyncIterable<Buffer>;
+  readonly notice: (text: string) => void;
+  /** Receives the first line of CSV where it names columns. */
+  readonly onHead: (bytes: Buffer) => Promise<void>;
+}
+
+/** Yields the entries in slices. @throws ConfigError where FILE can have none */
+export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly Entry[]> {
+  const { file, isCsv, connection, atOnce, stop, counted, notice, onHead } = input;
+  const lines = readLines(counted(withoutGzip(openInput(file, stop))));
+  let read = (bytes: Buffer): Asked => readAsked(bytes, connection);
+  let isFirst = true;
+  for await (const block of isCsv ? lines : readEvents(lines, notice)) {
+    let from = 0;
+    if (isCsv && isFirst && block[0] !== undefined) {
+      isFirst = false;
+      const [{ bytes }] = block;
+      const head = bytes === null ? undefined : readCsvHead(bytes);
+      if (bytes === null || head === undefined) throw new ConfigError([NO_COLUMN]);
+      read = (line) => readCsvLine(line, head);
+      if (head.isNamed) {
+        await onHead(bytes);
+        from = 1;
+      }
+    }
+    for (; from < block.length; from += atOnce)
+      yield block.slice(from, from + atOnce).map(({ number, bytes }) => ({
+        ...{ line: number, bytes },
+        asked: bytes === null ? TOO_LONG : read(bytes),
+      }));
+  }
+}
+
+const TOO_LONG: Asked = unidentified(null, [
+  {
+    reason: 'no_idempotency_key',
+    field: '',
+    detail: `the line is longer than ${MAX_LINE_BYTES} bytes, the limit of a record`,
+  },
+]);
+
+const NO_COLUMN = {
+  setting: 'FILE',
+  problem: 'has no column event_id',
+  remedy: 'Name the columns in its first line, such as event_id,kind,occurred_at, or topic,partition,offset',
+};
+
+/** @throws ConfigError if FILE is compressed */
+async function* withoutGzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let isFirst = true;
+  for await (const chunk of chunks) {
+    if (isFirst && chunk[0] === 0x1f && chunk[1] === 0x8b)
+      throw new ConfigError([
+        {
+          setting: 'FILE',
+          problem: 'is compressed',
+          remedy: 'Run: gunzip -c FILE | promo-intake reconcile -',
+        },
+      ]);
+    isFirst = false;
+    yield chunk;
+  }
+}
