@@ -248,10 +248,10 @@ async function sendAndForgetOne(desk: Desk): Promise<void> {
   appendFileSync(join(desk.directory, 'events.ndjson'), `${JSON.stringify(event)}\n`);
 }
 
-test('docs/which-of-mine.md: which events never came, by HTTP', () =>
+test('docs/which-of-mine.md: which events never came, by the command and by HTTP', () =>
   atADesk(async (desk) => {
     await sendAndForgetOne(desk);
-    expect(await runPage('docs/which-of-mine.md', desk)).toEqual({ sh: 1, json: 1 });
+    expect(await runPage('docs/which-of-mine.md', desk)).toEqual({ console: 1, sh: 1, json: 1 });
   }));
 
 test('docs/operations/reconciliation.md: the files for an operator, and the corrected events', () =>
