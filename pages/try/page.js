@@ -17,13 +17,18 @@ function cell(...children) {
   return element('td', '', children);
 }
 
+function titleOf({ kind, event_id, amount, currency }) {
+  const money = amount === null ? '' : ` of ${amount} ${currency}`;
+  return `${kind ?? 'event'} ${event_id ?? 'without an id'}${money}`;
+}
+
 function rowOf(event) {
   const of = event.verdict === 'duplicate' ? ` of ${event.first_verdict}` : '';
   const faults = (event.details || []).map(({ field, detail }) =>
     element('div', `${field || 'event'}: ${detail}`),
   );
   const content = element('details', '', [
-    element('summary', event.sentence),
+    element('summary', titleOf(event)),
     element(
       'pre',
       event.event === null ? `${event.event_bytes} bytes, not listed` : JSON.stringify(event.event, null, 2),

@@ -123,7 +123,7 @@ export async function tryIntake(options: Options): Promise<number> {
             }),
           stop: (running, withinMs) => running.close(withinMs),
         });
-        await print(welcome(server.port, connections, performance.now() - began));
+        await print(welcome(server.port, connections, postgres.databaseUrl, performance.now() - began));
       },
     },
     {
@@ -152,7 +152,7 @@ function connectionsOf({ operators }: ReferenceDocument): string[] {
   );
 }
 
-function welcome(port: number, connections: readonly string[], tookMs: number): string {
+function welcome(port: number, connections: readonly string[], databaseUrl: string, tookMs: number): string {
   const address = `http://127.0.0.1:${port}`;
   const [first = ''] = connections;
   const secrets = connections.map(
@@ -164,6 +164,7 @@ function welcome(port: number, connections: readonly string[], tookMs: number): 
   events    POST ${address}/v1/events/${encodeURIComponent(first)}
   rejected  ${address}/try/events?verdict=rejected
   reset     POST ${address}/try/reset
+  database  ${databaseUrl}
 ${secrets.join('\n')}
 
 Send a first event, by curl and openssl:
@@ -174,6 +175,10 @@ Or send a file of events:
 
 export WEBHOOK_SECRETS='${JSON.stringify({ [first]: trySecretOf(first) })}'
 promo-intake send events.ndjson --url ${address} --connection ${first}
+
+Or ask which events of a file never came:
+
+DATABASE_URL='${databaseUrl}' promo-intake reconcile events.ndjson --connection ${first}
 
 promo-intake try is ready, after ${(tookMs / 1_000).toFixed(1)} s
 `;

@@ -32,9 +32,10 @@ const NOT_IN_URL = {
 
 /**
  * Parameters of the address that are passed on. Any other is refused, since it would be ignored. `host` is
- * the directory of a socket, where the address names no host.
+ * the directory of a socket, where the address names no host. An address can then name its user by `user`
+ * alone.
  */
-const IN_URL: ReadonlySet<string> = new Set(['sslmode', 'application_name', 'options', 'host']);
+const IN_URL: ReadonlySet<string> = new Set(['sslmode', 'application_name', 'options', 'host', 'user']);
 
 /**
  * Variables of libpq that would be ignored, each with the setting that replaces it here. Null where there is
@@ -95,6 +96,8 @@ const SETTINGS = {
         };
       if (hostname !== '' && searchParams.has('host'))
         return { problem: 'names a host twice', remedy: 'Remove the parameter host from the address' };
+      if (username !== '' && searchParams.has('user'))
+        return { problem: 'names a user twice', remedy: 'Remove the parameter user from the address' };
       return undefined;
     },
   }),

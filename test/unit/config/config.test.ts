@@ -367,6 +367,7 @@ describe('Postgres', () => {
       ],
     ],
     ['two hosts', { DATABASE_URL: `${DATABASE_URL}?host=other` }, [/^DATABASE_URL: names a host twice/]],
+    ['two users', { DATABASE_URL: `${DATABASE_URL}?user=other` }, [/^DATABASE_URL: names a user twice/]],
     [
       'a mode that verifies nothing',
       { DATABASE_URL: `${DATABASE_URL}?sslmode=require` },
