@@ -2,6 +2,7 @@
  * The programs of a Postgres server: of the npm package of this platform, which installs with promo-intake,
  * or of the system.
  */
+import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -30,7 +31,10 @@ export type ProgramDirectory = string | null;
  */
 export function findPrograms(scratch: string, isShared: boolean): ProgramDirectory {
   const native = packagedPrograms();
-  if (native !== null) return join(usable(native, scratch, isShared), 'bin');
+  if (native !== null) {
+    const directory = join(usable(native, scratch, isShared), 'bin');
+    if (canRun(join(directory, 'initdb'))) return directory;
+  }
   const [newest] = SYSTEM_DIRECTORIES.flatMap(versionsIn).sort((a, b) => b.version - a.version);
   return newest?.directory ?? null;
 }
@@ -43,6 +47,11 @@ function packagedPrograms(): string | null {
   } catch {
     return null; // Not installed: npm leaves out optional packages, and packages of other platforms.
   }
+}
+
+/** The package needs glibc, which Alpine lacks. */
+function canRun(program: string): boolean {
+  return spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
 }
 
 function versionsIn(parent: string): { version: number; directory: string }[] {

@@ -57,6 +57,10 @@ export interface ThrowawayPostgres {
 
 /** @throws NoPostgres */
 export async function startThrowawayPostgres(logger: Logger): Promise<ThrowawayPostgres> {
+  if (process.platform === 'win32')
+    throw new NoPostgres(
+      'promo-intake try does not run on Windows. Use it in WSL, or use its container image',
+    );
   const user = unprivilegedUser();
   removeLeftovers(user, logger);
   const directory = makeThrowawayDirectory(user);

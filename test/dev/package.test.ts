@@ -1,4 +1,4 @@
-/** The npm package: `check`, `send`, `reconcile` and `try` run of it, without a checkout of this repository. */
+/** The npm package: check, send, reconcile and try run of it, without a checkout of the repository. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ beforeAll(async () => {
   rmSync(copy, { recursive: true });
 });
 afterAll(() => {
-  if (trying?.exitCode === null) process.kill(-Number(trying.pid), 'SIGTERM');
+  if (trying?.exitCode === null && trying.signalCode === null) process.kill(-Number(trying.pid), 'SIGTERM');
   rmSync(directory, { recursive: true, force: true });
 });
 
