@@ -90,34 +90,31 @@ type Handle = (request: ConsoleRequest) => Promise<ConsoleAnswer>;
 
 export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
   const { tokens, wrongTokens, openPage, wallNow, logger, metrics } = deps;
+  /** The pages of the answers that have one, for the metrics. */
+  const pages = new WeakMap<ConsoleAnswer, string>();
   const nowSeconds = () => Math.floor(wallNow() / 1_000);
 
   /** Who asks; undefined for nobody, or an answer to a wrong token. */
   function whoAsks({ headers, sender }: ConsoleRequest): OperatorScope | ConsoleAnswer | undefined {
     const bearer = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1];
-    if (bearer !== undefined) return readToken(bearer, sender) ?? refuseToken(sender);
+    if (bearer !== undefined) return readToken(bearer, sender);
     const session = cookieOf(headers.cookie);
     return session === undefined ? undefined : scopeOfSession(session, tokens(), nowSeconds());
   }
 
-  /** Undefined for a wrong token, which counts, and where the address has to wait. */
-  function readToken(given: string, sender: string): OperatorScope | undefined {
-    if (wrongTokens.waitOf(sender) > 0) return undefined;
-    const scope = scopeOfToken(given, tokens());
-    if (scope === undefined) {
-      wrongTokens.note(sender);
-      metrics.consoleWrongTokens.inc();
-      logger.warn({ sender }, 'wrong token of the console');
-    }
-    return scope;
-  }
-
-  function refuseToken(sender: string): ConsoleAnswer {
+  /** A wrong token counts. Where its address has sent too many, even a right one is refused. */
+  function readToken(given: string, sender: string): OperatorScope | ConsoleAnswer {
     const seconds = wrongTokens.waitOf(sender);
-    if (seconds === 0)
-      return signIn(401, 'This token is not known. Ask support for the token of your operator.');
-    const answer = signIn(429, `Too many wrong tokens came from your address. Try again in ${seconds} s.`);
-    return { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } };
+    if (seconds > 0) {
+      const answer = signIn(429, `Too many wrong tokens came from your address. Try again in ${seconds} s.`);
+      return { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } };
+    }
+    const scope = scopeOfToken(given, tokens());
+    if (scope !== undefined) return scope;
+    wrongTokens.note(sender);
+    metrics.consoleWrongTokens.inc();
+    logger.warn({ sender }, 'wrong token of the console');
+    return signIn(401, 'This token is not known. Ask support for the token of your operator.');
   }
 
   function startSession({ body, headers, sender }: ConsoleRequest): ConsoleAnswer {
@@ -127,7 +124,7 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     const form = new URLSearchParams(body);
     const token = (form.get('token') ?? '').trim();
     const scope = readToken(token, sender);
-    if (scope === undefined) return refuseToken(sender);
+    if ('status' in scope) return scope;
     logger.info({ operator: scope.operator }, 'session of the console started');
     const session = makeSession(scope, token, nowSeconds());
     return redirect(
@@ -199,15 +196,15 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
         404,
         frame({ title: 'No such page', content: html`<p><a href="/">Overview</a></p>`, scope: asker }),
       );
-    return showPage(page, address, asker);
+    const answered = await showPage(page, address, asker);
+    pages.set(answered, address.pathname);
+    return answered;
   }
 
   return async (request) => {
     const began = performance.now();
     const answered = await answer(request);
-    const path = request.url.split('?')[0] ?? '';
-    const isPage = PAGES.has(path) && answered.status !== 401 && answered.status !== 429;
-    const page = isPage ? path : 'other';
+    const page = pages.get(answered) ?? 'other';
     metrics.consoleRequests.inc({ page, status: String(answered.status) });
     metrics.consoleSeconds.observe({ page }, (performance.now() - began) / 1_000);
     return answered;

@@ -1,7 +1,10 @@
 /** The console as operators use it: two operators with equal ids, over one store, as the role of a reader. */
 
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
+import { sleep } from '../../dev/servers/deadline';
 import { PAGES } from '../../src/console/handler';
 import { accessibilityProblems, testInBrowser } from '../support/browser';
 import {
@@ -14,7 +17,7 @@ import {
   type RunningConsole,
   startConsole,
 } from '../support/console';
-import { killWorkers } from '../support/worker';
+import { killWorkers, RunningCommand } from '../support/worker';
 
 const TOKENS = { acme: aToken(), bravo: aToken() };
 type OperatorName = keyof typeof TOKENS;
@@ -82,6 +85,104 @@ describe.each<OperatorName>(['acme', 'bravo'])('%s', (operator) => {
     expect(text).not.toContain('player-');
     expect(text).not.toMatch(/<script|<img|onerror=(?!alert)|<h1>owned/);
   });
+});
+
+describe('each answer', () => {
+  test.each([
+    ['a page', '/', TOKENS.acme],
+    ['a fault', '/?range=1y', TOKENS.acme],
+    ['no page', '/nothing', TOKENS.acme],
+    ['the sign-in', '/sign-in', null],
+    ['a refusal', '/', null],
+    ['the style sheet', '/console.css', null],
+  ])('of %s forbids scripts, frames, caches and guesses of its type', async (_, path, token) => {
+    const { headers } = await ask(path, token);
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toMatch(/^default-src 'none'; /);
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/script-src|unsafe|\*|https?:|data:/);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+  });
+
+  test('has no style and no script within it', async () => {
+    for (const path of PAGES.keys())
+      expect((await ask(path, TOKENS.acme)).text).not.toMatch(/<style|<script| style=| on\w+=/);
+  });
+
+  test('to HEAD has no body, and the same length', async () => {
+    const [whole, head] = [await ask('/sign-in', null), await ask('/sign-in', null, { method: 'HEAD' })];
+    expect([head.text, head.headers.get('content-length')]).toEqual([
+      '',
+      whole.headers.get('content-length'),
+    ]);
+  });
+});
+
+test('the log has no token and no id, and the metrics count pages', async () => {
+  const wrong = aToken();
+  await ask('/event?id=e-1', wrong);
+  await ask('/event?id=e-1', TOKENS.acme);
+  const output = running.command.output();
+  expect(output).toContain('wrong token of the console');
+  for (const secret of [wrong, ...Object.values(TOKENS), MARK_OF_ACME, MARK_OF_BRAVO])
+    expect(output).not.toContain(secret);
+  const { text } = await running.command.get('/metrics');
+  expect(text).toMatch(/promo_intake_console_requests_total\{page="\/event",status="200"\} [1-9]/);
+  expect(text).toMatch(/promo_intake_console_wrong_tokens_total [1-9]/);
+  expect(text).toMatch(/promo_intake_console_request_seconds_count\{page="\/event"\} [1-9]/);
+  expect(text).toContain('promo_intake_console_slow_queries_total 0');
+  expect(text).not.toContain('promo_intake_verdicts_total');
+});
+
+test('a replaced token counts without a restart, and ends the sessions of the old one', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'console-'));
+  const file = join(directory, 'tokens.json');
+  const write = (tokens: object) => writeFileSync(file, JSON.stringify(tokens));
+  const [old, fresh] = [aToken(), aToken()];
+  write({ acme: old });
+  const own = await startConsole(undefined, { CONSOLE_TOKENS_FILE: file, DATABASE_URL: world.readerUrl });
+  const as = (headers: Record<string, string>) =>
+    fetch(`${own.origin}/anomalies`, { headers, redirect: 'manual' });
+  const bearer = async (token: string) => (await as({ authorization: `Bearer ${token}` })).status;
+  try {
+    const signedIn = await fetch(`${own.origin}/sign-in`, {
+      ...{ method: 'POST', body: new URLSearchParams({ token: old }), redirect: 'manual' },
+    });
+    const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await as({ cookie })).status).toBe(200);
+    write({ acme: fresh });
+    // The file is read at most once a second, with a request. Wrong tokens have a limit.
+    await sleep(1_200);
+    expect(await bearer(fresh)).toBe(200);
+    expect((await as({ cookie })).status).toBe(401);
+    expect(await bearer(old)).toBe(401);
+    writeFileSync(file, '{');
+    await sleep(1_200);
+    expect(await bearer(fresh)).toBe(200);
+    expect(own.command.logged('changed secrets are not valid, keeping the old ones')).toHaveLength(1);
+  } finally {
+    rmSync(directory, { recursive: true });
+    expect(await own.command.stop()).toEqual({ code: 0, signal: null });
+  }
+});
+
+test('a console without tokens, or whose port is taken, does not start', async () => {
+  const without = new RunningCommand(['console'], { HTTP_PORT: '0', DATABASE_URL: world.readerUrl });
+  expect(await without.ended).toEqual({ code: 2, signal: null });
+  expect(without.output()).toContain('CONSOLE_TOKENS: is not set');
+  const { port } = new URL(running.origin);
+  const taken = new RunningCommand(['console'], {
+    ...{
+      HTTP_PORT: '0',
+      CONSOLE_PORT: port,
+      CONSOLE_TOKENS: JSON.stringify(TOKENS),
+      DATABASE_URL: world.readerUrl,
+    },
+  });
+  expect(await taken.ended).toEqual({ code: 1, signal: null });
+  expect(taken.output()).toContain('CONSOLE_PORT');
 });
 
 /** Signs in by the form. */
