@@ -15,6 +15,9 @@ FROM manifest AS build
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
 COPY src src
+# The page that checks events is made of the rules and of the examples.
+COPY dev/check-page.ts dev/check-page.ts
+COPY schemas/examples schemas/examples
 RUN npm run --silent build -- --sourceMap false
 
 FROM manifest AS production

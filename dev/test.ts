@@ -61,6 +61,7 @@ const CHECK_PROGRAMS: readonly { readonly name: string; readonly args: readonly 
   { name: 'build of the tools', args: [TSC, '-p', join('dev', 'tsconfig.json')] },
   { name: 'style', args: [BIOME, 'check', '--error-on-warnings', '.'] },
   { name: 'types', args: [TSC, '--noEmit', '-p', join('test', 'tsconfig.json')] },
+  { name: 'types of the page', args: [TSC, '--noEmit', '-p', join('src', 'check-page', 'tsconfig.json')] },
   { name: 'generated files', args: [join('build', 'dev', 'generate.js'), '--check'] },
 ];
 

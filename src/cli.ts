@@ -14,6 +14,7 @@ import { packageVersion } from './cli/package-version';
 import { guard } from './cli/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
 import { ATTRIBUTE } from './commands/attribute-commands';
+import { CHECK } from './commands/check-commands';
 import { CONSOLE } from './commands/console-command';
 import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
@@ -255,44 +256,7 @@ export const COMMANDS: readonly Command[] = [
   },
   ...RECONCILE,
   ...ROLLUPS,
-  {
-    name: 'check',
-    file: 'file or -',
-    summary: 'judge each event of a file, without Kafka and without a database',
-    purpose:
-      'Judges each event of FILE by the rules of the worker, and prints each fault with its line, field and remedy.',
-    example:
-      'promo-intake check events.ndjson --reference schemas/examples/reference.yaml --connection acme-stream',
-    options: {
-      reference: {
-        value: 'FILE',
-        file: true,
-        needs: 'connection',
-        help: 'apply the brand and game rules of this reference data',
-      },
-      connection: {
-        value: 'ID',
-        needs: 'reference',
-        help: 'the connection of the reference data by which the events come',
-      },
-      json: {
-        help: 'print one object per event: line, event_id, verdict, reason, faults; a duplicate adds first_line and content_differs, an event that the webhook refuses adds warning',
-      },
-    },
-    settings: [],
-    exits: {
-      0: 'every event is accepted',
-      1: 'some events are rejected, skipped or duplicates, the webhook would refuse some, or it was interrupted',
-      2: 'a wrong option or FILE, or reference data with faults',
-    },
-    run: async ({ file, options }) => {
-      const { check } = await import('./commands/check.js');
-      const [reference, connection] = [options.get('reference'), options.get('connection')];
-      const rules =
-        reference === undefined || connection === undefined ? undefined : { reference, connection };
-      return check({ file, json: options.has('json'), rules }, interruption());
-    },
-  },
+  ...CHECK,
   ...PROMOTIONS,
   ...WALLET_CHECK,
 ];

@@ -3,8 +3,9 @@
  * output names a player.
  */
 import { isUtf8 } from 'node:buffer';
+import { type Line, readLines } from '../check/lines';
 import { DONE, FAILED } from '../cli/exit-codes';
-import { type Line, openInput, readLines } from '../cli/input-lines';
+import { openInput } from '../cli/open-input';
 import { type Options, requestedBy } from '../cli/option-values';
 import { readConfig } from '../config/config';
 import { type Attribution, type AttributionFault, readAttribution } from '../domain/attribution';

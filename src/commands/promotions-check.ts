@@ -1,6 +1,6 @@
 /** `promo-intake promotions check FILE`: prints the faults of definitions, and needs no database. */
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
-import { openInput } from '../cli/input-lines';
+import { openInput } from '../cli/open-input';
 import { type Options, readTime } from '../cli/option-values';
 import { printLines } from '../cli/output';
 import type { ReferenceDocument } from '../domain/reference';

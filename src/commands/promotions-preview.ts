@@ -2,9 +2,12 @@
  * `promo-intake promotions preview FILE --events FILE`: computes promotions of a file of events, and needs no
  * database.
  */
+
+import { type Line, readEvents, readLines } from '../check/lines';
+import { makeTally } from '../check/tally';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
-import { type Line, openInput, readEvents, readLines } from '../cli/input-lines';
+import { openInput } from '../cli/open-input';
 import { type Options, readTime, wrong } from '../cli/option-values';
 import { printLines } from '../cli/output';
 import { parseInstant } from '../domain/event/timestamp';
@@ -15,7 +18,6 @@ import type { FileSource } from '../promotions/file-ledger';
 import { Preview } from '../promotions/preview';
 import { printFaults, readPromotionFile, referenceOf } from './promotions-check';
 import { previewObjects, previewText } from './promotions-report';
-import { makeTally } from './tally';
 
 /** The preview keeps its events and progress in memory: these limits take less than 1 GiB. */
 export const MOST_PREVIEW_EVENTS = 500_000;

@@ -5,16 +5,10 @@
  */
 
 import { isUtf8 } from 'node:buffer';
+import { isBatchOfEvents, type Line, MAX_LINE_BYTES, readLines, withoutDocument } from '../check/lines';
 import { FAILED } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
-import {
-  isBatchOfEvents,
-  type Line,
-  MAX_LINE_BYTES,
-  openInput,
-  readLines,
-  withoutDocument,
-} from '../cli/input-lines';
+import { openInput } from '../cli/open-input';
 import { messagesTaken } from '../cli/output';
 import { readConfig } from '../config/config';
 import { whyUnreadable } from '../domain/event/unreadable';

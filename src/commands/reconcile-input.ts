@@ -1,5 +1,6 @@
 /** Reads the entries of a reconciliation: of a file of events, or of ids as CSV. */
-import { MAX_LINE_BYTES, openInput, readEvents, readLines } from '../cli/input-lines';
+import { MAX_LINE_BYTES, readEvents, readLines } from '../check/lines';
+import { openInput } from '../cli/open-input';
 import { ConfigError } from '../config/config';
 import type { Connection } from '../domain/reference';
 import { type Asked, readAsked, unidentified } from '../reconciliation/asked';

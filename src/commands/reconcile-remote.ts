@@ -2,18 +2,18 @@
 
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
+import { MAX_BYTES } from '../check/request-limits';
 import { NO_TAGS } from '../domain/event/player-tag';
-import { valuesOf } from '../domain/event/request-body';
+import { bodyBytes, valuesOf } from '../domain/event/request-body';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { withoutMark } from '../reconciliation/asked';
 import { type Standing, standingOf } from '../reconciliation/standing';
-import { bodyBytes, type WebhookTarget } from '../webhook/client';
+import type { WebhookTarget } from '../webhook/client';
 import { askForStandings } from '../webhook/reconcile-client';
 import { MAX_RECONCILED_VALUES } from '../webhook/reconciling';
 import type { Verdicts } from './reconcile-file';
 import type { Entry } from './reconcile-report';
-import { MAX_BYTES } from './webhook-limits';
 
 /** Entries of one look-up: their events fit into few requests, and the progress moves. */
 const AT_ONCE = 3_000;

@@ -1,7 +1,7 @@
 /** Reference data from a file, which may be gzipped, or from standard input for `-`. */
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { openInput } from '../cli/input-lines';
+import { openInput } from '../cli/open-input';
 import { NEVER } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';

@@ -1,15 +1,8 @@
 /** Remembers the ids of a file, to find the events that share one. */
+import type { Sighting, Sightings } from '../check/finding';
 import { MAX_ID_KEY_BYTES, writeIdKey } from '../domain/event/id-key';
 
-export interface Sighting {
-  readonly line: number;
-  /** 53 bits. */
-  readonly contentHash: number;
-}
-
-export interface SeenIds {
-  /** @returns the first sighting of the id; undefined if this is the first */
-  add(id: string, sighting: Sighting): Sighting | undefined;
+export interface SeenIds extends Sightings {
   /** Whether an id found the table full, and was not remembered. */
   readonly hasForgotten: boolean;
 }

@@ -5,20 +5,21 @@
 
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
+import { isBatchOfEvents, type Line, readEvents, readLines } from '../check/lines';
+import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from '../check/request-limits';
+import { makeTally } from '../check/tally';
 import { DONE, FAILED } from '../cli/exit-codes';
-import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from '../cli/input-lines';
+import { openInput } from '../cli/open-input';
 import { print } from '../cli/output';
 import { readConfig } from '../config/config';
-import { valuesOf } from '../domain/event/request-body';
+import { bodyBytes, valuesOf } from '../domain/event/request-body';
 import { whyUnreadable } from '../domain/event/unreadable';
+import { nameOf } from '../domain/verdict/reasons';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { parseJson } from '../lib/json';
-import { nameOf } from '../publishing/sentence';
-import { bodyBytes, type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
+import { type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
 import { SEND_SETTINGS } from './settings';
-import { makeTally } from './tally';
-import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 import { targetOf } from './webhook-target';
 
 export interface SendCommandOptions {

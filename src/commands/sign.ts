@@ -4,6 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from '../check/request-limits';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { both, wrong } from '../cli/option-values';
 import { print } from '../cli/output';
@@ -25,7 +26,6 @@ import {
 import { describeSkew, missingHeaders, mistakeOfForm } from '../webhook/signature-mistakes';
 import { findDifferences } from '../webhook/signature-search';
 import { SEND_SETTINGS } from './settings';
-import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 import { addressOf, secretsOf } from './webhook-target';
 
 export interface SignCommandOptions {

@@ -1,16 +1,17 @@
 /** `promo-intake tail`: prints each verdict as it is decided, until a signal ends it. */
+
 import { DONE } from '../cli/exit-codes';
 import { explainShortly } from '../cli/explain-error';
 import { isOutputLost, print } from '../cli/output';
 import { readConfig } from '../config/config';
-import { REASONS } from '../domain/verdict/reasons';
+import { nameOf, REASONS } from '../domain/verdict/reasons';
 import { isStoreAway } from '../ledger/failures';
 import { type FollowedVerdict, followVerdicts, type VerdictFilters } from '../ledger/verdict-tail';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { inOneLine } from '../lib/printable';
 import { makePool } from '../postgres/pool';
-import { nameOf, sentenceOf } from '../publishing/sentence';
+import { sentenceOf } from '../publishing/sentence';
 import { makeLogger } from '../telemetry/logger';
 
 export interface TailCommandOptions {

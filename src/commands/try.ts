@@ -1,5 +1,6 @@
 /** `promo-intake try`: a webhook over a Postgres of its own, for tests of a sender, until a signal. */
 import { isIP } from 'node:net';
+import { MAX_BYTES, MAX_EVENTS } from '../check/request-limits';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { portIsTaken, Unable } from '../cli/explain-error';
 import { integerOf, type Options, wrong } from '../cli/option-values';
@@ -24,7 +25,6 @@ import { serveWebhook, type Webhook } from '../webhook/server';
 import { BY_SIGNAL, runService } from './lifecycle';
 import { readReferenceInput } from './reference-input';
 import { makeStart, needStore } from './service';
-import { MAX_BYTES, MAX_EVENTS } from './webhook-limits';
 import { startDeciding } from './webhook-parts';
 
 const DEFAULT_PORT = 8_081;

@@ -1,17 +1,6 @@
 /** A verdict as one sentence, for people. */
 import { inOneLine } from '../lib/printable';
 
-/** "rejected/malformed" */
-export function nameOf({
-  verdict,
-  reason,
-}: {
-  readonly verdict: string;
-  readonly reason: string | null;
-}): string {
-  return reason === null ? verdict : `${verdict}/${reason}`;
-}
-
 export interface SentenceParts {
   readonly kind: string | null;
   readonly event_id: string | null;

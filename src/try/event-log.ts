@@ -3,10 +3,11 @@
  * lists are bounded: the oldest entries leave first.
  */
 import { toMajor } from '../domain/event/money';
+import { nameOf } from '../domain/verdict/reasons';
 import type { Answer } from '../intake/delivery';
 import { isObject, parseJson } from '../lib/json';
 import { outcomeFields } from '../publishing/outcome';
-import { nameOf, sentenceOf } from '../publishing/sentence';
+import { sentenceOf } from '../publishing/sentence';
 
 export const MAX_LISTED_EVENTS = 5_000;
 /** The most characters of all listed events together. */

@@ -3,6 +3,7 @@
  * W4-W6).
  */
 
+import { bodyOf } from '../domain/event/request-body';
 import { REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
 import { causeOf, fetchProblem } from '../lib/errors';
 import { isObject, parseJson } from '../lib/json';
@@ -83,15 +84,6 @@ export async function sendBatch(
     type: 'refused',
     because: 'it answered 200 without a verdict for each event: is it a webhook of promo-intake?',
   };
-}
-
-/** A request with these events. */
-export function bodyOf(events: readonly Buffer[]): Buffer {
-  return Buffer.concat([
-    BEGIN,
-    ...events.flatMap((event, index) => (index === 0 ? [event] : [COMMA, event])),
-    END,
-  ]);
 }
 
 /** Sends a signed body. @param id the same for each attempt */
@@ -194,12 +186,6 @@ const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
 const RETRIED: ReadonlySet<number> = new Set([408, 429]);
 /** Errors that no retry resolves: certificates, and ports that fetch refuses to use. */
 const FOR_GOOD = /^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_)|^bad port$/;
-const BEGIN = Buffer.from('{"events":[');
-const COMMA = Buffer.from(',');
-const END = Buffer.from(']}');
-/** The size of a body with so many events of `bytes` bytes in all. */
-export const bodyBytes = (events: number, bytes: number): number =>
-  BEGIN.length + END.length + bytes + Math.max(0, events - 1);
 
 function verdictsIn(json: unknown): ReceivedVerdict[] | undefined {
   if (!isObject(json) || !Array.isArray(json.verdicts)) return undefined;

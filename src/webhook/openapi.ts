@@ -2,8 +2,7 @@
  * The OpenAPI document of the webhook. Its source is the data that the webhook runs by: routes, refusals, and
  * the schemas of events and answers. The examples of errors are whole answers.
  */
-import { createHash } from 'node:crypto';
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import { ERROR_BODY_SCHEMA } from '../contract/error-body';
 import { LIMITS } from '../contract/limits';
 import { isRetryable } from '../contract/service-errors';
@@ -14,7 +13,7 @@ import { MAX_PIECES } from './body';
 import { MAX_REQUEST_HEADERS } from './handler';
 import { FAILURES } from './raw-responses';
 import { MAX_RECONCILED, RECONCILE_REQUEST_SCHEMA, RECONCILIATION_SCHEMA } from './reconciling';
-import { ANSWER_SCHEMA, type HttpAnswer, REFUSALS, type Refusal, refusal, withDetail } from './responses';
+import { ANSWER_SCHEMA, REFUSALS, type Refusal, refusal, withDetail } from './responses';
 import { ROUTES } from './routes';
 import { SIGNATURE_HEADERS } from './signature';
 import { describeSignature, describeSkew, describeType, missingHeaders } from './signature-mistakes';
@@ -29,8 +28,6 @@ const CONTRACT_LIMITS: RequestLimits = {
   maxEvents: LIMITS.webhook_events.value,
   maxBytes: LIMITS.webhook_body.value,
 };
-/** The document changes with a new version of the service alone. */
-const CACHED_SECONDS = 3_600;
 
 const [EVENT, BATCH, ANSWER, ERROR] = ['Event', 'Batch', 'Answer', 'Error'];
 const [RECONCILE_REQUEST, RECONCILIATION] = ['ReconcileRequest', 'Reconciliation'];
@@ -302,6 +299,22 @@ export function openApiDocument(limits: RequestLimits = CONTRACT_LIMITS) {
           },
         },
       },
+      [ROUTES.page.path]: {
+        get: {
+          operationId: 'getCheckPage',
+          summary: 'A page for people that checks events',
+          description:
+            'It judges in the browser by the rules of this version, and sends nothing. Needs no signature.',
+          responses: {
+            200: {
+              description: 'The page, in one file.',
+              content: { 'text/html': { schema: { type: 'string' } } },
+            },
+            304: { description: 'The copy is good.' },
+            405: readOnly,
+          },
+        },
+      },
       [ROUTES.ready.path]: {
         get: { operationId: 'isReady', ...readiness },
         options: { operationId: 'isReadyByOptions', ...readiness },
@@ -342,17 +355,5 @@ export function openApiDocument(limits: RequestLimits = CONTRACT_LIMITS) {
         [ERROR]: component(ERROR, ERROR_BODY_SCHEMA),
       },
     },
-  };
-}
-
-/** Answers GET of the document. The text is made once, so an answer costs no more than its bytes. */
-export function makeOpenApiAnswers(limits: RequestLimits): (request: IncomingMessage) => HttpAnswer {
-  const body = JSON.stringify(openApiDocument(limits));
-  const etag = `"${createHash('sha256').update(body).digest('hex').slice(0, 16)}"`;
-  const headers = { etag, 'cache-control': `public, max-age=${CACHED_SECONDS}` };
-  return ({ headers: { 'if-none-match': known } }) => {
-    const tags = known?.split(',').map((tag) => tag.trim().replace(/^W\//, '')) ?? [];
-    const isKnown = tags.includes(etag) || tags.includes('*');
-    return isKnown ? { status: 304, body: '', headers } : { status: 200, body, headers };
   };
 }

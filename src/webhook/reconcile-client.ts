@@ -1,11 +1,12 @@
 /** Asks a webhook for the standing of events, as an operator's system does. */
 
 import type { Fault } from '../domain/event/event';
+import { bodyOf } from '../domain/event/request-body';
 import { DEAD_LETTER_REASONS, REASONS } from '../domain/verdict/reasons';
 import { isObject } from '../lib/json';
 import { inOneLine } from '../lib/printable';
 import { ACTIONS, STATES, type Standing } from '../reconciliation/standing';
-import { bodyOf, type NotAnswered, postSigned, requestAddress, type WebhookTarget } from './client';
+import { type NotAnswered, postSigned, requestAddress, type WebhookTarget } from './client';
 
 export type Reconciled =
   | { readonly type: 'reconciled'; readonly standings: readonly Standing[] }

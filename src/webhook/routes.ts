@@ -11,6 +11,8 @@ export const ROUTES = {
   events: { methods: ['POST'], path: '/v1/events/{connection_id}' },
   reconcile: { methods: ['POST'], path: '/v1/reconcile/{connection_id}' },
   openapi: { methods: ['GET', 'HEAD'], path: '/v1/openapi.json' },
+  /** The page that checks events, for people. */
+  page: { methods: ['GET', 'HEAD'], path: '/check' },
   /** For the health checks of load balancers, which use the port of requests. Some check by OPTIONS. */
   ready: { methods: ['GET', 'HEAD', 'OPTIONS'], path: '/readyz' },
 } as const satisfies Record<string, Route>;
@@ -27,7 +29,7 @@ const SIGNED = (['events', 'reconcile'] as const).map((route) => ({
   route,
   pattern: patternOf(ROUTES[route]),
 }));
-const OPENAPI_URL = patternOf(ROUTES.openapi);
+const READ = (['openapi', 'page'] as const).map((route) => ({ route, pattern: patternOf(ROUTES[route]) }));
 
 export interface SignedUrl {
   readonly route: 'events' | 'reconcile';
@@ -45,12 +47,12 @@ export function signedUrlOf(url: string): SignedUrl | null {
   return null;
 }
 
-export type PublicRoute = 'openapi' | 'ready';
+export type PublicRoute = 'openapi' | 'page' | 'ready';
 
 /** The route of a request that needs no signature; null for every other request. */
 export function publicRouteOf(url: string | undefined): PublicRoute | null {
   if (url === ROUTES.ready.path) return 'ready';
-  return url !== undefined && OPENAPI_URL.test(url) ? 'openapi' : null;
+  return READ.find(({ pattern }) => url !== undefined && pattern.test(url))?.route ?? null;
 }
 
 export function isMethodOf(route: keyof typeof ROUTES, method: string | undefined): boolean {

@@ -11,8 +11,9 @@ import { messageOf } from '../lib/errors';
 import { listenAt } from '../telemetry/health-server';
 import { drainBody } from './body';
 import { type ConnectionLimits, Connections, type Peer } from './connections';
+import { type FixedAnswer, makeJsonAnswers, makePageAnswers } from './fixed-answers';
 import { makeHandler, type WebhookDeps } from './handler';
-import { makeOpenApiAnswers } from './openapi';
+import { openApiDocument } from './openapi';
 import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './raw-responses';
 import { type DropReason, makeReports, type ReportsDeps } from './refusals';
 import { type HttpAnswer, REFUSALS, readOnlyRefusal } from './responses';
@@ -63,6 +64,8 @@ export interface ServerDeps extends Omit<WebhookDeps, 'ended' | 'reports'>, Pick
   readonly answerAside?: (request: IncomingMessage, response: ServerResponse) => boolean;
   /** Addresses or networks of the proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
+  /** The HTML of the page that checks events. Absent: its path does not exist. */
+  readonly checkPage?: string | undefined;
   /** Override REQUEST_WITHIN_MS and READ_WITHIN_MS. */
   readonly requestWithinMs?: number | undefined;
   readonly readWithinMs?: number | undefined;
@@ -75,7 +78,9 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   const reports = makeReports(deps);
   const addresses = makeAddresses(deps.trustedProxies);
   const connections = new Connections({ clock, limits: deps.limits, isProxy: addresses.isProxy, drop });
-  const answerOpenApi = makeOpenApiAnswers(deps);
+  const answerOpenApi = makeJsonAnswers(openApiDocument(deps));
+  const answerPage =
+    deps.checkPage === undefined ? () => REFUSALS.noSuchPath : makePageAnswers(deps.checkPage);
   const handler = makeHandler({ ...deps, reports, ended: ended.signal });
   const inFlight = new Set<IncomingMessage>();
   let isDraining = false;
@@ -151,10 +156,11 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     await send(exchange, given);
   }
 
-  function answerPublic(request: IncomingMessage): HttpAnswer {
+  function answerPublic(request: IncomingMessage): HttpAnswer | FixedAnswer {
     const route = publicRouteOf(request.url) ?? 'ready';
     if (!isMethodOf(route, request.method)) return readOnlyRefusal(route);
-    return route === 'openapi' ? answerOpenApi(request) : { status: isDraining ? 503 : 200, body: '' };
+    if (route === 'openapi') return answerOpenApi(request);
+    return route === 'page' ? answerPage(request) : { status: isDraining ? 503 : 200, body: '' };
   }
 
   /** Answers a request that needs no signature, at once and without its body. */
@@ -167,7 +173,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     response.writeHead(status, {
       'x-request-id': requestId,
       ...(status !== 304 && { 'content-length': Buffer.byteLength(body) }),
-      ...(body !== '' && { 'content-type': 'application/json' }),
+      ...(typeof body === 'string' && body !== '' && { 'content-type': 'application/json' }),
       ...headers,
       ...(!isKept(peer) && { connection: 'close' }),
     });

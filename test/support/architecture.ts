@@ -40,6 +40,8 @@ export const LAYERS = {
   contract: { files: /^src\/contract\//, mayImport: ['lib'] },
   wallet: { files: /^src\/wallet\//, mayImport: ['lib', 'contract', 'reference-file', 'postgres'] },
   domain: { files: /^src\/domain\//, mayImport: ['lib'] },
+  check: { files: /^src\/check\//, mayImport: ['lib', 'domain'] },
+  'check-page': { files: /^src\/check-page\//, mayImport: ['lib', 'domain', 'check', 'reference-file'] },
   telemetry: { files: /^src\/telemetry\//, mayImport: ['lib'] },
   'reference-file': { files: /^src\/reference-file\//, mayImport: ['lib', 'domain'] },
   promotions: { files: /^src\/promotions\//, mayImport: ['lib', 'domain'] },
@@ -127,6 +129,7 @@ export const LAYERS = {
         'console',
         'telemetry',
         'domain',
+        'check',
         'reference-file',
         'promotions',
         'promotion-file',
@@ -154,7 +157,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/exporter-trace-otlp-proto': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
-  ajv: /^src\/(domain\/(verdict\/judge|event\/fault-words)|sandbox\/requests)\.ts$/,
+  ajv: /^src\/(domain\/(verdict\/judge|event\/(fault-words|schema-check))|sandbox\/requests)\.ts$/,
   'd3-scale': /^src\/console\/chart\.ts$/,
   'd3-shape': /^src\/console\/chart\.ts$/,
   kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-chooser)\.ts$/,
@@ -169,7 +172,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
 
 /** Code without I/O and clock: the domain, promotions, the contract, and the decisions about wallets. */
 const PURE_FILES =
-  /^src\/(domain|promotions|contract|wallet-check\/scenarios)\/|^src\/fold\/(lineage|plan|span)\.ts$|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$|^src\/console\/(pages\/|(chart|html|layout|parameters|queries|scope|style)\.ts$)/;
+  /^src\/(domain|contract|check|wallet-check\/scenarios)\/|^src\/wallet\/(answer|policy|profile(-\w+)?|template|request|call-change)\.ts$|^src\/wallet-check\/(endpoints|judge|json-changes|needs|report|scenario|written-call)\.ts$/;
 
 function isPure(path: string): boolean {
   return PURE_FILES.test(path);

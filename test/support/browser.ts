@@ -25,8 +25,10 @@ let running: Promise<Browser> | undefined;
 
 export interface Visit {
   readonly page: Page;
-  /** Origins that the page may load from, beside files and data. */
+  /** An origin that the page may load from, beside files and data. */
   readonly allow: (origin: string) => void;
+  /** Every problem of the page so far has to be one of these, and there has to be one. */
+  readonly expectProblem: (problem: RegExp) => void;
 }
 
 /** A test with a page of its own. The options are those of a context of Playwright, such as `viewport`. */
@@ -67,7 +69,14 @@ async function visit(options: BrowserContextOptions, work: (visit: Visit) => Pro
     page.on('console', (message) => {
       if (message.type() === 'error') problems.push(`console: ${message.text()}`);
     });
-    await work({ page, allow: (origin) => allowed.add(origin) });
+    await work({
+      page,
+      allow: (origin) => allowed.add(origin),
+      expectProblem(problem) {
+        const found = problems.splice(0);
+        expect([found.length > 0, found.filter((each) => !problem.test(each))]).toEqual([true, []]);
+      },
+    });
     expect(problems).toEqual([]);
   } finally {
     await context.close();

@@ -227,6 +227,8 @@ function compile(): string {
   compileProject(ROOT, join(unfinished, 'dist'));
   for (const name of ['migrations', 'pages', 'package.json'])
     symlinkSync(join(ROOT, name), join(unfinished, name));
+  // Made by `npm run build`.
+  symlinkSync(join(ROOT, 'dist', 'check.html'), join(unfinished, 'dist', 'check.html'));
   try {
     renameSync(unfinished, directory);
   } catch (error) {

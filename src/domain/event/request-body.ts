@@ -48,6 +48,20 @@ export function valuesOf(json: Buffer): number {
   return scan.type === 'json' ? scan.values + 1 : 1;
 }
 
+const BEGIN = Buffer.from('{"events":[');
+const COMMA = Buffer.from(',');
+const END = Buffer.from(']}');
+
+/** The body of a request with these events. */
+export function bodyOf(events: readonly Buffer[]): Buffer {
+  const members = events.flatMap((event, index) => (index === 0 ? [event] : [COMMA, event]));
+  return Buffer.concat([BEGIN, ...members, END]);
+}
+
+/** The size of a body with so many events of `bytes` bytes in all. */
+export const bodyBytes = (events: number, bytes: number): number =>
+  BEGIN.length + END.length + bytes + Math.max(0, events - 1);
+
 /** Reads the body of a request. The last of equal keys `events` wins, as in every event (V3). */
 export function readBody(bytes: Buffer, { maxEvents, maxValues }: BodyLimits): RequestBody {
   if (!isUtf8(bytes)) return notJson(bytes);

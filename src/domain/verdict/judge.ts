@@ -4,7 +4,7 @@
  *
  * Pure and total: every sequence of bytes gets an answer. The cost is linear in the payload's size.
  */
-import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
+import type { ErrorObject } from 'ajv/dist/2020';
 import { hashContent, hashRest, SPEC_ONLY } from '../event/content-hash';
 import {
   type Fault,
@@ -30,9 +30,9 @@ import {
   unknownCurrency,
   wrongAmount,
 } from '../event/fault-words';
-import { AMOUNT_PATTERN, currencyOf, decimalsOf, toMinor } from '../event/money';
+import { currencyOf, decimalsOf, toMinor } from '../event/money';
 import { isStorable, type Payload, readEventId, type Texts } from '../event/payload';
-import { EVENT_SCHEMA } from '../event/schema';
+import { schemaErrors } from '../event/schema-check';
 import { parseInstant } from '../event/timestamp';
 import type { Brand, Connection } from '../reference';
 import { type Outcome, outcomeOf, type Reason, rankOf } from './reasons';
@@ -111,30 +111,7 @@ function fault(reason: Reason, field: string, detail: string): Fault {
   return { reason, field, detail };
 }
 
-// --- the schema, checked by ajv
-
-/**
- * The schema's only pattern. The scan that converts amounts also matches it: one grammar, and a cost linear
- * in the text's length.
- */
-const patterns = Object.assign(
-  (pattern: string) => {
-    if (pattern !== AMOUNT_PATTERN) throw new Error(`no matcher for the pattern ${pattern}`);
-    return { test: (text: string) => decimalsOf(text) >= 0 };
-  },
-  { code: 'new RegExp' },
-);
-
-// A test checks the schema against its meta-schema. The meta-schema has patterns that `patterns` cannot
-// match.
-const ajv = new Ajv2020({
-  allErrors: true,
-  strictRequired: false,
-  validateSchema: false,
-  code: { regExp: patterns },
-});
-ajv.addFormat('date-time', { type: 'string', validate: (text: string) => parseInstant(text) !== undefined });
-const matchesSchema = ajv.compile(EVENT_SCHEMA);
+// --- the schema
 
 /**
  * Keywords whose faults are found elsewhere. `if` repeats the fault of its `then`. Lengths are measured in
@@ -143,8 +120,7 @@ const matchesSchema = ajv.compile(EVENT_SCHEMA);
 const COVERED_KEYWORDS = new Set(['if', 'maxLength']);
 
 function addSchemaFaults(json: Json, faults: Fault[]): void {
-  if (matchesSchema(json)) return;
-  for (const error of matchesSchema.errors ?? []) {
+  for (const error of schemaErrors(json)) {
     if (!COVERED_KEYWORDS.has(error.keyword)) faults.push(toFault(error, json));
   }
 }

@@ -195,6 +195,17 @@ const outcomeByCode = new Map<number, Outcome>([
 ]);
 const rankByName = new Map<Reason, number>(REASONS.map((entry, rank) => [entry.name, rank]));
 
+/** "rejected/malformed" */
+export function nameOf({
+  verdict,
+  reason,
+}: {
+  readonly verdict: string;
+  readonly reason: string | null;
+}): string {
+  return reason === null ? verdict : `${verdict}/${reason}`;
+}
+
 /** The remedy for a duplicate of an accepted event whose content differs: two events share one id. */
 export const OTHER_CONTENT_REMEDY = 'Give each event its own event_id.';
 

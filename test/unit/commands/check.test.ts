@@ -9,7 +9,7 @@ import {
   readEvents,
   readLines,
   withoutDocument,
-} from '../../../src/cli/input-lines';
+} from '../../../src/check/lines';
 import { type CheckOptions, check } from '../../../src/commands/check';
 import { MAX_REFERENCE_BYTES } from '../../../src/reference-file/reference-file';
 import { aBet, aDeposit } from '../../support/builders';

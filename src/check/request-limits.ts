@@ -1,10 +1,9 @@
 /** The webhook's size limits, so that `check` warns users who send a file over HTTP (docs/rules.md, W1). */
 
-import type { Line } from '../cli/input-lines';
 import { scanBody } from '../domain/event/body-scan';
-import { maxValuesOf } from '../domain/event/request-body';
+import { bodyBytes, maxValuesOf } from '../domain/event/request-body';
 import { counted } from '../lib/printable';
-import { bodyBytes } from '../webhook/client';
+import type { Line } from './lines';
 
 /** The limits of a request, unless agreed otherwise. */
 export const MAX_EVENTS = 500;

@@ -1,6 +1,5 @@
 /** Counts the events of a file by verdict. */
-import { REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
-import { nameOf } from '../publishing/sentence';
+import { nameOf, REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
 
 /** The verdict on one event. */
 interface Counted {
