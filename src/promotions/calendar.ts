@@ -17,6 +17,19 @@ export const ONLY_WINDOW = 'once';
 export interface Calendar {
   /** The window that contains an instant. Windows do not overlap. */
   at(micros: bigint): PromotionWindow | undefined;
+  /** The first instant that counts; null: no bound. */
+  readonly from: bigint | null;
+}
+
+/** The windows that contain an instant of a range, in order. A store can keep them as rows. */
+export function* windowsBetween(calendar: Calendar, from: bigint, to: bigint): Generator<PromotionWindow> {
+  let at: bigint | null = calendar.from !== null && calendar.from > from ? calendar.from : from;
+  while (at !== null && at < to) {
+    const window = calendar.at(at);
+    if (window === undefined) return;
+    yield window;
+    at = window.endsAt;
+  }
 }
 
 const MICROS_PER_MS = 1000n;
@@ -33,11 +46,11 @@ export function makeCalendar(
   const isInside = (micros: bigint) => (from === null || micros >= from) && (to === null || micros < to);
   if (repetition === undefined) {
     const only = { key: ONLY_WINDOW, startsAt: from, endsAt: to };
-    return { at: (micros) => (isInside(micros) ? only : undefined) };
+    return { from, at: (micros) => (isInside(micros) ? only : undefined) };
   }
   if (zone === undefined) throw new RangeError('a window that repeats needs a time zone');
   const periods = new Periods(repetition, zone, from, to);
-  return { at: (micros) => (isInside(micros) ? periods.at(micros) : undefined) };
+  return { from, at: (micros) => (isInside(micros) ? periods.at(micros) : undefined) };
 }
 
 /** Finds the local day of an instant. */

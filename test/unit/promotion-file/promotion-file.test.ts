@@ -7,6 +7,7 @@ import { makeRandom } from '../../../dev/random';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
 import { isNode } from '../../../dev/syntax';
 import { parsePromotions } from '../../../src/promotion-file/promotion-file';
+import { fromPromotionsJson, toPromotionsJson } from '../../../src/promotion-file/stored';
 import { compilePromotion } from '../../../src/promotions/terms';
 import { parseReference } from '../../../src/reference-file/reference-file';
 
@@ -38,6 +39,37 @@ const one = (flow: string) => `promotions: [{ id: x, operator: acme, ${flow} }]`
 const BETS = 'type: bet_count, target: 5';
 const STREAK = 'type: login_streak, days: 3';
 
+const TYPES = {
+  login_streak: { days: 3 },
+  deposit_target: { target: { EUR: '5.00' } },
+  withdrawal_target: { target: { EUR: '5.00' } },
+  turnover_target: { target: { EUR: '5.00' }, counts: 'settled', games: ['g1'], min_amount: { EUR: '1' } },
+  bet_count: { target: 3, games: ['g1'], min_amount: { EUR: '1' } },
+  round_count: { target: 3, games: ['g1'], min_amount: { EUR: '1' } },
+  collect_items: {
+    items: [{ id: 'a', games: ['g1'], min_amount: { EUR: '1' }, need: 2, per: { EUR: '1' } }],
+  },
+  leaderboard: {
+    points: [{ counts: 'bet', games: ['g1'], min_amount: { EUR: '1' }, per: { EUR: '1' }, points: 2 }],
+    keep_ranks: 7,
+  },
+};
+const COMMON = {
+  ...{ id: 'x', operator: 'acme', brands: ['main'], from: '2026-12-01', to: '2027-01-01T06:00+01:00' },
+  ...{
+    time_zone: 'Europe/Warsaw',
+    window: { every: 'month', starts: 2 },
+    accepts_late: 'P7D',
+    confirm_after: 'PT24H',
+  },
+};
+const fullOf = (type: string, own: object): Record<string, unknown> => ({
+  ...COMMON,
+  type,
+  ...(type !== 'leaderboard' && { completes: 'each' }),
+  ...own,
+});
+const documentOf = (promotion: unknown) => ({ promotions: [promotion] });
 describe('a fault [P19]', () => {
   test.each([
     ['no data', '', '', /holds no data/, /promotions: \[\]/],
@@ -378,39 +410,39 @@ test('the examples are valid for the reader and the schema, and JSON is read as 
   expect(parsePromotions(json, 'p.json', REFERENCE)).toMatchObject({ document: parsed.document });
 });
 
+describe('the stored form [P19]', () => {
+  const read = (text: string) => {
+    const parsed = parsePromotions(text, 'p', REFERENCE);
+    if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
+    return parsed.document;
+  };
+
+  test.each([
+    ['the examples', EXAMPLES],
+    ['the defaults', one(BETS)],
+  ])('of %s is read as the same document', (_, text) => {
+    const document = read(text);
+    const stored: unknown = JSON.parse(JSON.stringify(toPromotionsJson(document)));
+    expect(fromPromotionsJson(stored)).toEqual(document);
+    expect(isValid(stored)).toBe(true);
+    expect(read(JSON.stringify(stored))).toEqual(document);
+  });
+
+  test.each(Object.entries(TYPES))('of each key of %s is read as the same document', (type, own) => {
+    const document = read(JSON.stringify(documentOf(fullOf(type, own))));
+    const stored: unknown = JSON.parse(JSON.stringify(toPromotionsJson(document)));
+    expect(fromPromotionsJson(stored)).toEqual(document);
+    expect(stored).toEqual(documentOf(fullOf(type, own)));
+  });
+
+  test('of a newer version is refused, with its place', () => {
+    const newer = { promotions: [{ id: 'x', operator: 'acme', type: 'bingo', balls: 5 }] };
+    expect(() => fromPromotionsJson(newer)).toThrow(/promotions\[0\].*and 1 more fault/s);
+  });
+});
+
 // --- the schema
 
-const TYPES = {
-  login_streak: { days: 3 },
-  deposit_target: { target: { EUR: '5.00' } },
-  withdrawal_target: { target: { EUR: '5.00' } },
-  turnover_target: { target: { EUR: '5.00' }, counts: 'settled', games: ['g1'], min_amount: { EUR: '1' } },
-  bet_count: { target: 3, games: ['g1'], min_amount: { EUR: '1' } },
-  round_count: { target: 3, games: ['g1'], min_amount: { EUR: '1' } },
-  collect_items: {
-    items: [{ id: 'a', games: ['g1'], min_amount: { EUR: '1' }, need: 2, per: { EUR: '1' } }],
-  },
-  leaderboard: {
-    points: [{ counts: 'bet', games: ['g1'], min_amount: { EUR: '1' }, per: { EUR: '1' }, points: 2 }],
-    keep_ranks: 7,
-  },
-};
-const COMMON = {
-  ...{ id: 'x', operator: 'acme', brands: ['main'], from: '2026-12-01', to: '2027-01-01T06:00+01:00' },
-  ...{
-    time_zone: 'Europe/Warsaw',
-    window: { every: 'month', starts: 2 },
-    accepts_late: 'P7D',
-    confirm_after: 'PT24H',
-  },
-};
-const fullOf = (type: string, own: object): Record<string, unknown> => ({
-  ...COMMON,
-  type,
-  ...(type !== 'leaderboard' && { completes: 'each' }),
-  ...own,
-});
-const documentOf = (promotion: unknown) => ({ promotions: [promotion] });
 const isRead = (promotion: unknown) => faultsOf(JSON.stringify(documentOf(promotion))).length === 0;
 
 describe.each(Object.entries(TYPES))('the schema of %s [P19]', (type, own) => {

@@ -2,7 +2,7 @@
  * Local times and windows against two other sources: known changes of clocks, and a search that asks
  * for the local time of each minute.
  */
-import { makeCalendar, makeLocalDays } from '../../../src/promotions/calendar';
+import { makeCalendar, makeLocalDays, windowsBetween } from '../../../src/promotions/calendar';
 import { type BoundFault, readBound, readDuration } from '../../../src/promotions/local-time';
 import { DAY_MS, isTimeZone, TimeZone } from '../../../src/promotions/time-zone';
 
@@ -149,6 +149,24 @@ describe('a window [P3]', () => {
       endsAt: to,
     });
     expect(weeks.at(to)).toBeUndefined();
+  });
+
+  test('follows the one before without a gap, through all changes of the clocks', () => {
+    for (const name of new Set(CHANGES.map(([each]) => each))) {
+      const days = makeCalendar(micros('2025-12-31T00:00:00Z'), null, { every: 'day' }, new TimeZone(name));
+      const windows = [
+        ...windowsBetween(days, micros('2020-01-01T00:00:00Z'), micros('2027-01-02T12:00:00Z')),
+      ];
+      expect(windows.length).toBeGreaterThanOrEqual(367);
+      for (const [index, window] of windows.entries()) {
+        if (index > 0) expect(window.startsAt).toBe(windows[index - 1]?.endsAt);
+        if (index > 0) expect(window.key).toBe(nextDay(windows[index - 1]?.key ?? ''));
+      }
+    }
+    const once = makeCalendar(5n, 9n, undefined, undefined);
+    expect([...windowsBetween(once, 0n, 5n)]).toEqual([]);
+    expect([...windowsBetween(once, 0n, 100n)]).toEqual([{ key: 'once', startsAt: 5n, endsAt: 9n }]);
+    expect([...windowsBetween(once, 9n, 100n)]).toEqual([]);
   });
 
   test('of a promotion that does not repeat is one', () => {
