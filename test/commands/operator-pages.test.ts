@@ -2,64 +2,42 @@
  * The pages of operators, run as a reader runs them. Each code block runs in its order, in a directory of its
  * own, against a running webhook and a running worker. A block of output is compared with the output.
  */
-import {
-  appendFileSync,
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
-import { until } from '../../dev/servers/deadline';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { inheritedFrom, productCommand } from '../../dev/servers/product';
 import type { OperatorEntry } from '../../src/domain/reference';
 import { readReference } from '../../src/reference-file/reference-file';
 import { inWorld, type World } from '../stream/world';
+import {
+  atAShell,
+  type Bench,
+  dialogue,
+  EXAMPLES,
+  events,
+  FILES_PAGE,
+  HOOK,
+  REFERENCE,
+  read,
+  runPage,
+  text,
+  withTry,
+} from '../support/operator-pages';
 import { withAdmin } from '../support/servers';
-import { type Block, blocksOf, Terminal } from '../support/terminal';
+import { blocksOf } from '../support/terminal';
 import { aSecret, startWebhook } from '../support/webhook';
-import { killWorkers, program, RunningCommand } from '../support/worker';
+import { killWorkers } from '../support/worker';
 
 const PAGE_DEADLINE_MS = 240_000;
-const START_DEADLINE_MS = 60_000;
+/** Events of a long file. */
+const LONG = 20_000;
 jest.setTimeout(PAGE_DEADLINE_MS);
 afterEach(killWorkers);
-
-const HOOK = 'acme-hook';
-const EXAMPLES = 'schemas/examples';
-const REFERENCE = `${EXAMPLES}/reference.yaml`;
-const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
-const FILES_PAGE = 'docs/operators/files.md';
-/** The file of files.md, which other pages use as well. */
-const events = (): string => text(blocksOf(read(FILES_PAGE))[0]);
-const text = (block: Block | undefined): string => `${(block?.lines ?? []).join('\n')}\n`;
-
-interface Shell {
-  readonly directory: string;
-  readonly terminal: Terminal;
-}
-
-interface Bench extends Shell {
-  /** A text of a page, with the addresses, topics and secrets of this run. */
-  readonly real: (text: string) => string;
-  /** The reverse, for outputs. */
-  readonly shown: (text: string) => string;
-}
 
 interface Desk extends Bench {
   readonly world: World<'stream'>;
   readonly secret: string;
 }
-
-/** Blocks that need a container engine. */
-const IN_CONTAINERS = /^docker run|GenericContainer/;
 
 /** The operators of the example, with a topic of this run. */
 function exampleOperators({ stream }: Readonly<Record<'stream', string>>): OperatorEntry[] {
@@ -67,40 +45,6 @@ function exampleOperators({ stream }: Readonly<Record<'stream', string>>): Opera
   const parsed = readReference(file, REFERENCE);
   if (!('document' in parsed)) throw new Error(JSON.stringify(parsed));
   return [...parsed.document.operators];
-}
-
-/** Commands of the pages, by the names that the pages have. */
-function installCommands(directory: string): string {
-  const bin = join(directory, 'bin');
-  mkdirSync(bin);
-  const { environment, file, args } = productCommand(program(), []);
-  const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
-  const command = [...variables, file, ...args].map((word) => `'${word}'`).join(' ');
-  const consumer = join(ROOT, 'test', 'support', 'console-consumer.cjs');
-  const scripts = {
-    'promo-intake': `exec env ${command} "$@"`,
-    'kafka-console-consumer.sh': `exec '${process.execPath}' '${consumer}' "$@"`,
-  };
-  for (const [name, script] of Object.entries(scripts)) {
-    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
-    chmodSync(join(bin, name), 0o755);
-  }
-  return bin;
-}
-
-/** A shell in an empty directory, beside the schemas of a checkout. */
-async function atAShell(work: (shell: Shell) => Promise<void>): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'operator-page-'));
-  symlinkSync(join(ROOT, 'schemas'), join(directory, 'schemas'));
-  const environment = inheritedFrom(process.env);
-  const PATH = `${installCommands(directory)}${delimiter}${environment.PATH}`;
-  const terminal = new Terminal(directory, { ...environment, PATH });
-  try {
-    await work({ directory, terminal });
-  } finally {
-    await terminal.close();
-    rmSync(directory, { recursive: true });
-  }
 }
 
 /** The same, with a world of the reference data of the examples. */
@@ -135,60 +79,6 @@ function atADesk(work: (desk: Desk) => Promise<void>): Promise<void> {
       });
     }
   });
-}
-
-/** Without what differs from run to run: times and rates. */
-const comparable = (output: string): string =>
-  output
-    .replaceAll(/\d+\.\d s\b/g, 'N s')
-    .replaceAll(/[\d,]+\/s, \d+\.\d MB/g, 'N/s')
-    .replaceAll(/("decided_at":)"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"/g, '$1"T"')
-    .trim();
-
-/** The lines of an output that are JSON objects. */
-const objectsIn = (output: string): unknown[] =>
-  output.split('\n').flatMap((line): unknown[] => (line.startsWith('{') ? [JSON.parse(line)] : []));
-
-/** A block with prompts: the commands, each with the output that the page shows. */
-function dialogue({ lines }: Block): { command: string; output: string }[] {
-  const steps: { command: string; output: string }[] = [];
-  for (const line of lines) {
-    const step = steps.at(-1);
-    if (line.startsWith('$ ')) steps.push({ command: line.slice(2), output: '' });
-    else if (step !== undefined) step.output += `${line}\n`;
-  }
-  return steps;
-}
-
-/** Runs the blocks of a page. @returns their number by language */
-async function runPage(page: string, desk: Bench): Promise<Record<string, number>> {
-  const { terminal, directory, real, shown } = desk;
-  const counts: Record<string, number> = {};
-  let output = '';
-  for (const block of blocksOf(read(page))) {
-    const { language, lines, before } = block;
-    if (IN_CONTAINERS.test(text(block))) continue;
-    counts[language] = (counts[language] ?? 0) + 1;
-    const [, saved] = /Save this as `([^`]+)`:\s*$/.exec(before) ?? [];
-    if (saved !== undefined) writeFileSync(join(directory, saved), text(block));
-    else if (language === 'sh') {
-      const ended = await terminal.run(lines.map(real));
-      output = shown(ended.output);
-      expect([ended.code, output]).toEqual([0, output]);
-      expect(output).not.toContain('ERROR_CODE');
-    } else if (language === 'console') {
-      for (const step of dialogue(block)) {
-        output = shown((await terminal.run([real(step.command)])).output);
-        expect(comparable(output)).toBe(comparable(step.output));
-      }
-    } else if (language === 'json' || language === 'text') {
-      if (language === 'json') for (const line of lines) expect(() => JSON.parse(line)).not.toThrow();
-      if (language === 'json')
-        expect(objectsIn(comparable(output))).toEqual(objectsIn(comparable(text(block))));
-      else expect(comparable(output)).toBe(comparable(text(block)));
-    } else throw new Error(`${page}: no test runs a block of ${language}`);
-  }
-  return counts;
 }
 
 test('docs/operators/webhook.md: the first verdict by HTTP', () =>
@@ -327,21 +217,82 @@ test('docs/operators/amounts-and-times.md: check gives the verdicts of the table
   }));
 
 test('docs/operators/try.md: send a file to an intake of your own', () =>
-  atAShell(async (shell) => {
-    const command = new RunningCommand(['try', '--port', '0'], {});
-    const ready = /page +http:\/\/127\.0\.0\.1:(\d+)\/try/;
-    await until('it is ready', START_DEADLINE_MS, () => command.hasEnded() || ready.test(command.output()));
-    const [, port] = ready.exec(command.output()) ?? [];
-    if (port === undefined) throw new Error(command.tail());
-    writeFileSync(join(shell.directory, 'events.ndjson'), events());
-    const counts = await runPage('docs/operators/try.md', {
-      ...shell,
-      real: (given) => given.replaceAll(':8081', `:${port}`).replaceAll('npx promo-intake', 'promo-intake'),
-      shown: (output) => output,
-    });
-    expect(counts).toEqual({ console: 2 });
-    expect(await command.stop()).toMatchObject({ code: 0 });
-  }));
+  atAShell((shell) =>
+    withTry(shell, async (bench) => {
+      writeFileSync(join(shell.directory, 'events.ndjson'), events());
+      expect(await runPage('docs/operators/try.md', bench)).toEqual({ console: 2 });
+    }),
+  ));
+
+/** A long file as operators export it: rounds, some with a win, and a few mistakes. */
+function longExport(): Readonly<Record<string, unknown>>[] {
+  const rounds = Array.from({ length: 8_600 }, (_, n) => {
+    const round = { spec: 'promo.event.v1', brand: 'main', player_ref: `p-${n % 800}`, round_id: `r-${n}` };
+    const at = { currency: 'EUR', occurred_at: '2026-11-21T12:00:00Z', game: { id: 'g1' } };
+    const amount = `${(n % 50) + 1}.50`;
+    return [
+      { event_id: `bet-${n}`, kind: 'bet', ...round, amount, ...at },
+      ...(n % 3 === 0 ? [{ event_id: `win-${n}`, kind: 'win', ...round, amount: '12.00', ...at }] : []),
+      { event_id: `settled-${n}`, kind: 'settled', ...round, amount, ...at },
+    ];
+  });
+  const mistakes: Readonly<Record<number, object>> = {
+    100: { amount: '1,50' },
+    7000: { occurred_at: '2026-11-21T12:00:00' },
+    8000: { brand: 'nobody' },
+    8500: { kind: 'spin' },
+    15000: { event_id: 'bet-0' },
+  };
+  return rounds
+    .flat()
+    .slice(0, LONG)
+    .map((event, line) => ({ ...event, ...mistakes[line] }));
+}
+
+/** Asks and corrects by the commands of the page, until every event is accounted for. */
+test(`${LONG} events are reconciled by the commands of the pages`, () =>
+  atAShell((shell) =>
+    withTry(shell, async ({ directory, terminal, secret, real }) => {
+      const [asked] = blocksOf(read('docs/which-of-mine.md')).filter(
+        ({ language }) => language === 'console',
+      );
+      const ask = asked === undefined ? [] : dialogue(asked).map(({ command }) => real(command));
+      const write = (name: string, lines: readonly object[]) =>
+        writeFileSync(join(directory, name), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+      const exported = longExport();
+      const began = performance.now();
+      const run = async (...lines: readonly string[]) => (await terminal.run(lines.map(real))).output;
+      const send = (file: string) =>
+        run(`promo-intake send ${file} --url https://intake.example.com --connection ${HOOK}`);
+      write('events.ndjson', exported);
+      writeFileSync(join(directory, 'secrets.json'), JSON.stringify({ [HOOK]: secret }));
+      expect(await run('promo-intake check events.ndjson')).toContain('20,000 events: 19,996 accepted');
+      // The last fifty never left the operator's system.
+      write('sent.ndjson', exported.slice(0, -50));
+      await run('export WEBHOOK_SECRETS_FILE=secrets.json');
+      await send('sent.ndjson');
+      const first = await terminal.run(ask);
+      expect([first.code, first.output]).toEqual([
+        1,
+        expect.stringContaining('to send again: 50; to correct: 5;'),
+      ]);
+      expect(await send('again.ndjson')).toContain('50 events: 50 accepted');
+      const right = { brand: 'main', amount: '1.50', occurred_at: '2026-11-21T12:00:00Z', kind: 'win' };
+      const corrected = exported.flatMap((event, line) =>
+        [100, 7_000, 8_000, 8_500, 15_000].includes(line)
+          ? [{ ...event, ...right, event_id: `corrected-${line}` }]
+          : [],
+      );
+      write('corrected.ndjson', corrected);
+      expect(await send('corrected.ndjson')).toContain('5 events: 5 accepted');
+      write('events.ndjson', [
+        ...exported.filter((_, line) => ![100, 7_000, 8_000, 8_500, 15_000].includes(line)),
+        ...corrected,
+      ]);
+      expect((await terminal.run(ask)).code).toBe(0);
+      console.info(`reconciled ${LONG} events in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+    }),
+  ));
 
 const OWN_TESTS = ['amounts-and-times.md', 'kinds.md', 'verdicts.md'];
 
