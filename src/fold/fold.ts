@@ -23,6 +23,8 @@ export interface Slice {
   readonly upTo: number;
   /** All of them were decided at this time or later. */
   readonly since: string;
+  /** Higher numbers were decided later, or about then. False where rows of another store arrived. */
+  readonly isInOrder: boolean;
 }
 
 export interface SliceResult {
@@ -66,7 +68,7 @@ export type Stepped =
     });
 
 /** Numbers of a batch: those of its verdicts (src/ledger/statements/events.ts). */
-const BATCH_NUMBERS = 8_192;
+export const BATCH_NUMBERS = 8_192;
 
 const LOCK = {
   name: 'fold_lock',
@@ -117,10 +119,14 @@ const INHERIT_COMPLETENESS = {
   text: `update promo_store.fold_generations g set complete_since = least(g.complete_since, o.complete_since)
 from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and o.fold = $1 and o.generation = $3`,
 };
+/** Months that were dropped before the cursor had passed them are missing. */
 const MOVE_CURSOR = {
   name: 'fold_cursor',
   text: `update promo_store.fold_generations set after = $3, lineage = $4, newest_at = greatest(newest_at, $5::timestamptz),
-  caught_up_at = case when $6::boolean then clock_timestamp() else caught_up_at end
+  caught_up_at = case when $6::boolean then clock_timestamp() else caught_up_at end,
+  complete_since = greatest(complete_since, (
+    select max((m.month + interval '1 month') at time zone 'utc') from promo_store.months m
+    where m.parent = 'history' and m.dropped_at is not null and (m.month + interval '1 month') at time zone 'utc' > coalesce(newest_at, '-infinity')))
 where fold = $1 and generation = $2`,
 };
 const CAUGHT_UP = {
@@ -234,11 +240,13 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     sliced.state = of.state;
     turn = of.state === 'shown' ? 'filling' : 'shown';
     const began = now();
+    const isInOrder = !hasArrivals(present);
     const folded = await results.fold(session, {
       generation: of.generation,
       after: of.after,
       upTo,
-      since: hasArrivals(present) ? '-infinity' : (since.get(of.generation) ?? '-infinity'),
+      since: isInOrder ? (since.get(of.generation) ?? '-infinity') : '-infinity',
+      isInOrder,
     });
     const state = at(of.state === 'shown' ? upTo : shownAfter);
     const values = [name, of.generation, upTo, present, folded.newestAt, state.isCaughtUp];

@@ -91,7 +91,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   rollups: [
     ...STATUS,
     'usage on schema promo_store',
-    'select on promo_store.migrations, promo_store.feeds, promo_store.refunds',
+    'select on promo_store.migrations, promo_store.feeds, promo_store.refunds, promo_store.months',
     `select (verdict_id, decided_at, occurred_at, amount_minor, round_no, feed_no, connection_no, brand_no, outcome, kind, currency_no, counted,
   event_id, game_id) on promo_store.history`,
     'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.rollup_verdicts, promo_store.rollup_ledger',

@@ -1,65 +1,103 @@
 /** The rollups as results of a fold: verdicts by hour, and the ledger by day. */
-import type { Results } from '../fold/fold';
+import { BATCH_NUMBERS, type Results } from '../fold/fold';
 import type { Statement } from '../postgres/transaction';
 
+/** The reversals in `reversed`, on the day of their refund and on that of their entry. */
+const REVERSALS = `select refunded_at as at, operator_no, brand_no, kind, currency_no, game_id, 0 as entries, 0 as entered_minor,
+    1 as reversals, amount_minor as reversed_minor, 0 as refunded, 0 as refunded_minor
+  from reversed
+  union all
+  select decided_at, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor from reversed`;
+
+const addDays = (
+  entries: string,
+): string => `insert into promo_store.rollup_ledger as r (generation, day, operator_no, brand_no, kind, currency_no, game_id,
+    entries, entered_minor, reversals, reversed_minor, refunded, refunded_minor)
+  select $1::int, (at at time zone 'utc')::date, operator_no, brand_no, kind, currency_no, game_id,
+    sum(entries), sum(entered_minor), sum(reversals), sum(reversed_minor), sum(refunded), sum(refunded_minor)
+  from (${entries}) as entries
+  group by 2, 3, 4, 5, 6, 7
+  on conflict on constraint rollup_ledger_pkey do update set entries = r.entries + excluded.entries, entered_minor = r.entered_minor + excluded.entered_minor,
+    reversals = r.reversals + excluded.reversals, reversed_minor = r.reversed_minor + excluded.reversed_minor,
+    refunded = r.refunded + excluded.refunded, refunded_minor = r.refunded_minor + excluded.refunded_minor`;
+
 /**
- * Adds a slice: its verdicts, and the entries that its refunds reverse. A refund of the slice may reverse
- * entries of any earlier slice, so these are read from history.
+ * Adds the verdicts of a slice, and the reversals of the rounds that opened near it: behind $5, and not
+ * before $4. One scan finds them all. A round has the number of its first batch, so it has no event before.
  *
- * Time bounds are those of promo.ledger: a day allows for clocks that were set.
+ * @returns the refunded rounds that opened earlier
  */
 const FOLD: Statement = {
   name: 'rollups_fold',
-  text: `with slice as materialized (
+  text: `with read as materialized (
   select h.verdict_id, h.decided_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.connection_no, coalesce(h.kind, 0::smallint) as kind,
     h.outcome, coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, h.round_no, coalesce(h.game_id, '') as game_id,
     date_part('epoch', h.decided_at - h.occurred_at) as delay,
     case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
   from promo_store.history h
   join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
-  where h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
+  where h.verdict_id > least($2::bigint, $5::bigint) and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
+), refunds as materialized (
+  select x.round_no, coalesce(x.refunded_at, x.opened_at) as refunded_at,
+    x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} > $5 and x.opened_at >= $4 as is_near
+  from read s
+  cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
+  where s.verdict_id > $2 and s.refund is not null
 ), reversed as materialized (
-  select h.decided_at, coalesce(x.refunded_at, s.decided_at) as refunded_at, s.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind,
-    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, coalesce(h.game_id, '') as game_id
-  from slice s
-  join promo_store.refunds x on x.round_no = s.round_no and x.refunded_by = s.refund
-  join promo_store.history h on h.round_no = x.round_no and h.counted
-    and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day'
-  where s.refund is not null
+  select s.decided_at, x.refunded_at, s.operator_no, s.brand_no, s.kind, s.currency_no, coalesce(s.amount_minor, 0) as amount_minor, s.game_id
+  from read s join refunds x on x.round_no = s.round_no and x.is_near
+  where s.counted
+), cells as materialized (
+  select date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00') as hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, counted, game_id,
+    count(*) as verdicts, coalesce(sum(amount_minor), 0) as amount_minor, count(delay) as timed, count(*) filter (where delay < 0) as early,
+    count(*) filter (where delay <= 0.1) as within_100ms, count(*) filter (where delay <= 1) as within_1s,
+    count(*) filter (where delay <= 10) as within_10s, count(*) filter (where delay <= 60) as within_1m,
+    count(*) filter (where delay <= 600) as within_10m, count(*) filter (where delay <= 3600) as within_1h,
+    count(*) filter (where delay <= 86400) as within_1d, max(decided_at) as newest_at
+  from read where verdict_id > $2 group by 1, 2, 3, 4, 5, 6, 7, 8, 9
 ), hours as (
   insert into promo_store.rollup_verdicts as r (generation, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no,
     verdicts, amount_minor, timed, early, within_100ms, within_1s, within_10s, within_1m, within_10m, within_1h, within_1d)
-  select $1::int, date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00'), operator_no, brand_no, connection_no, kind, outcome, currency_no,
-    count(*), coalesce(sum(amount_minor), 0), count(delay), count(*) filter (where delay < 0), count(*) filter (where delay <= 0.1),
-    count(*) filter (where delay <= 1), count(*) filter (where delay <= 10), count(*) filter (where delay <= 60),
-    count(*) filter (where delay <= 600), count(*) filter (where delay <= 3600), count(*) filter (where delay <= 86400)
-  from slice group by 2, 3, 4, 5, 6, 7, 8
+  select $1::int, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, sum(verdicts), sum(amount_minor), sum(timed), sum(early),
+    sum(within_100ms), sum(within_1s), sum(within_10s), sum(within_1m), sum(within_10m), sum(within_1h), sum(within_1d)
+  from cells group by 2, 3, 4, 5, 6, 7, 8
   on conflict on constraint rollup_verdicts_pkey do update set verdicts = r.verdicts + excluded.verdicts, amount_minor = r.amount_minor + excluded.amount_minor,
     timed = r.timed + excluded.timed, early = r.early + excluded.early, within_100ms = r.within_100ms + excluded.within_100ms,
     within_1s = r.within_1s + excluded.within_1s, within_10s = r.within_10s + excluded.within_10s, within_1m = r.within_1m + excluded.within_1m,
     within_10m = r.within_10m + excluded.within_10m, within_1h = r.within_1h + excluded.within_1h, within_1d = r.within_1d + excluded.within_1d
 ), days as (
-  insert into promo_store.rollup_ledger as r (generation, day, operator_no, brand_no, kind, currency_no, game_id,
-    entries, entered_minor, reversals, reversed_minor, refunded, refunded_minor)
-  select $1::int, (at at time zone 'utc')::date, operator_no, brand_no, kind, currency_no, game_id,
-    coalesce(sum(entries), 0), coalesce(sum(entered_minor), 0), coalesce(sum(reversals), 0), coalesce(sum(reversed_minor), 0),
-    coalesce(sum(refunded), 0), coalesce(sum(refunded_minor), 0)
-  from (
-    select decided_at as at, operator_no, brand_no, kind, currency_no, game_id, 1 as entries, coalesce(amount_minor, 0) as entered_minor,
-      0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor
-    from slice where counted
-    union all
-    select refunded_at, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 1, amount_minor, 0, 0 from reversed
-    union all
-    select decided_at, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor from reversed
-  ) as entries
-  group by 2, 3, 4, 5, 6, 7
-  on conflict on constraint rollup_ledger_pkey do update set entries = r.entries + excluded.entries, entered_minor = r.entered_minor + excluded.entered_minor,
-    reversals = r.reversals + excluded.reversals, reversed_minor = r.reversed_minor + excluded.reversed_minor,
-    refunded = r.refunded + excluded.refunded, refunded_minor = r.refunded_minor + excluded.refunded_minor
+  ${addDays(`select hour as at, operator_no, brand_no, kind, currency_no, game_id, verdicts as entries, amount_minor as entered_minor,
+    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor
+  from cells where counted
+  union all
+  ${REVERSALS}`)}
 )
-select count(*), max(decided_at) from slice`,
+select coalesce(sum(verdicts), 0), max(newest_at), (select string_agg(round_no::text, ',') from refunds where not is_near) from cells`,
 };
+
+/** Adds the reversals of rounds that opened long ago. The bloom index of history finds each of them. */
+const REVERSE_FAR: Statement = {
+  name: 'rollups_reverse_far',
+  text: `with reversed as materialized (
+  select h.decided_at, coalesce(x.refunded_at, x.opened_at) as refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind,
+    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, coalesce(h.game_id, '') as game_id
+  from promo_store.refunds x
+  cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted
+    from promo_store.history h where h.round_no = x.round_no offset 0) h where h.counted) h
+  join promo_store.feeds f on f.feed_no = h.feed_no
+  where x.round_no = any(string_to_array($2, ',')::bigint[])
+)
+${addDays(REVERSALS)}`,
+};
+/** Without nested loops, one scan of a slice is joined by hash, whatever the planner expects. */
+const ALLOW_LOOPS: Statement = {
+  name: 'rollups_loops',
+  text: `select set_config('enable_nestloop', $1, true)`,
+};
+/** Most refunds are of rounds that opened a moment before. */
+const NEAR_BATCHES = 100;
+/** Of a store with verdicts of another: numbers say nothing about time. */
+const NONE_NEAR = '9223372036854775807';
 
 /** Results of the time that history no longer has wholly. Those of the older generation have more. */
 const KEEPS: readonly Statement[] = [
@@ -95,8 +133,16 @@ const SWEEPS = ['rollup_verdicts', 'rollup_ledger'].map(sweepOf);
 
 export const ROLLUP_RESULTS: Results = {
   name: 'rollups',
-  async fold(session, { generation, after, upTo, since }) {
-    const [[rows, newestAt = null] = []] = await session.query(FOLD, [generation, after, upTo, since]);
+  async fold(session, { generation, after, upTo, since, isInOrder }) {
+    const near = isInOrder ? Math.max(-1, after - NEAR_BATCHES * BATCH_NUMBERS) : NONE_NEAR;
+    await session.query(ALLOW_LOOPS, ['off']);
+    const [[rows, newestAt = null, far = null] = []] = await session.query(FOLD, [
+      ...[generation, after, upTo, since, near],
+    ]);
+    if (far !== null) {
+      await session.query(ALLOW_LOOPS, ['on']);
+      await session.query(REVERSE_FAR, [generation, far]);
+    }
     return { rows: Number(rows), newestAt };
   },
   async keepOlder(session, from, to, since) {

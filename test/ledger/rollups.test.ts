@@ -163,6 +163,33 @@ test('an hour and a day are counted, with the refund of an earlier slice [L5]', 
   await expectRecount();
 });
 
+test('a refund of a round that opened more than a hundred batches before is counted [L5]', async () => {
+  const fold = aFold();
+  const partition = store.partition('acme');
+  await partition.read(
+    aBet({ event_id: 'b1', round_id: 'r1', game_id: 'g1', amount: '2.00' }),
+    aWin({ event_id: 'w1', round_id: 'r1', game_id: 'g1', amount: '1.00' }),
+    aBet({ event_id: 'b2', round_id: 'r2', game_id: 'g1', amount: '3.00' }),
+  );
+  await foldAll(fold);
+  for (let batch = 0; batch < 101; batch++) await partition.read(aLogin({ event_id: `l${batch}` }));
+  await foldAll(fold);
+  await partition.read(
+    aRefund({ event_id: 'x', round_id: 'r1' }),
+    aRefund({ event_id: 'y', round_id: 'r1' }),
+  );
+  await foldAll(fold);
+  expect(
+    await store.rows(
+      `select kind, net_amount, refunded, reversal_amount from promo.ledger_daily where kind <> 'login' order by 1`,
+    ),
+  ).toEqual([
+    ['bet', '3.00', '1', '-2.00'],
+    ['win', '0.00', '1', '-1.00'],
+  ]);
+  await expectRecount();
+});
+
 test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
   'random writers with refunds, slices of every size: rollups equal a recount (seed %i) [L5]',
   async (seed) => {
@@ -255,6 +282,25 @@ test('verdicts that arrived with lower numbers are counted by a rebuild of its o
   await foldAll(fold);
   expect(await store.value('select generation from promo.rollup_coverage')).toBe('2');
   await expectRecount();
+});
+
+test('a month that was dropped before it was counted is missing, and coverage says so [L5]', async () => {
+  const fold = aFold();
+  const partition = store.partition('acme');
+  await partition.read(aBet({ event_id: 'b1' }));
+  await foldAll(fold);
+  const drop = `insert into promo_store.months (parent, month, made_at, dropped_at) values ('history', $1, '-infinity', now())
+    on conflict on constraint months_pkey do update set dropped_at = now()`;
+  const since = () => store.value('select complete_since from promo.rollup_coverage');
+  await store.rows(drop, ['2020-01-01']);
+  await partition.read(aBet({ event_id: 'b2' }));
+  await foldAll(fold);
+  expect(await since()).toBeNull();
+  await store.rows(drop, ['2099-01-01']);
+  await partition.read(aBet({ event_id: 'b3' }));
+  await foldAll(fold);
+  expect(await since()).toMatch(/^2099-02-01/);
+  store.damaged = true;
 });
 
 test('a cursor beyond the numbers of the store is refused [L5]', async () => {
