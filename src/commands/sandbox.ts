@@ -151,5 +151,5 @@ function loopPart(name: string, run: (stop: AbortSignal) => Promise<void>): Part
 
 /** Ids that are hard to guess, and fit into an op_id. */
 function newId(): string {
-  return randomBytes(9).toString('base64url');
+  return randomBytes(9).toString('hex');
 }

@@ -30,7 +30,7 @@ const END_DEADLINE_MS = 90_000;
 
 const REFERENCE = `operators:
   - id: acme
-    connections: [{ id: acme-hook, transport: webhook, brand: main }]
+    connections: [{ id: acme-hook, transport: webhook, brand: main, feed: live }]
     brands: [{ id: main }]
 `;
 
