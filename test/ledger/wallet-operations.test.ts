@@ -60,9 +60,7 @@ describe('the numbers of calls that are not over', () => {
   test('count open and unresolved calls, and the age of the oldest due one [X6]', async () => {
     wallet.always = 'bare_500';
     const { calls } = aCaller();
-    await calls.start(
-      aCall('op-1', { action: 'reconcile', values: { player: PLAYER, original_op_id: 'op-0' } }),
-    );
+    await calls.start(aCall('op-1', { action: 'reconcile', values: { player: PLAYER, original: 'op-0' } }));
     await jump(store.pool, 73 * HOUR);
     await takeAndSettle(calls);
     await calls.start(credit('op-2'));
