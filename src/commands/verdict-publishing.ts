@@ -175,6 +175,9 @@ export interface Producing {
   readonly isPerOperator: boolean;
 }
 
+/** Longer than the wait of a retry and its request. */
+const REFUSAL_KEPT_MS = 120_000;
+
 /** The producer of a process. */
 export async function makeProducing(
   kafka: ReturnType<typeof makeKafka>,
@@ -182,9 +185,16 @@ export async function makeProducing(
   logger: Logger,
   metrics?: Pick<Metrics, 'publishedVerdicts' | 'refusingVerdictTopics'>,
 ): Promise<Producing> {
+  const forgetting = new Map<string, NodeJS.Timeout>();
   const onVerdicts: OnVerdicts = (topic, messages, isStored) => {
     if (isStored) metrics?.publishedVerdicts.inc({ topic }, messages);
     metrics?.refusingVerdictTopics.set({ topic }, isStored ? 0 : 1);
+    clearTimeout(forgetting.get(topic));
+    forgetting.delete(topic);
+    if (isStored || metrics === undefined) return;
+    // Another process may have taken the partitions over: this one would report the refusal for ever.
+    const forget = () => metrics.refusingVerdictTopics.set({ topic }, 0);
+    forgetting.set(topic, setTimeout(forget, REFUSAL_KEPT_MS).unref());
   };
   if (verdicts?.isPerOperator === true) {
     const sender = await makeTopicsSender(kafka, (topic) => logger.info({ topic }, 'topic created'));

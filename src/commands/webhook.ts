@@ -6,7 +6,9 @@ import { DONE, FAILED } from '../cli/exit-codes';
 import { portIsTaken, Unable } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
+import type { Reference } from '../domain/reference';
 import { makeConnectionBreaker } from '../intake/connection-limit';
+import type { References } from '../intake/judge-and-decide';
 import { makeKafka } from '../kafka/client/client';
 import { makeReferences } from '../ledger/reference-store';
 import { NEVER, systemClock } from '../lib/clock';
@@ -53,9 +55,10 @@ export async function webhook(): Promise<number> {
       const step = makeStart(stop, logger);
       await needStore(step, DATABASE, pool);
       let publishing: Pick<ServerDeps, 'publishVerdicts' | 'isPerOperator'> = { publishVerdicts: null };
-      const references = makeReferences(pool);
+      let references = makeReferences(pool);
       if (kafka !== null) {
         const own = new OwnTopics({ VERDICT_TOPIC });
+        references = followedBy(own, references);
         await needOwnTopics(step, kafka, own, () => references.reload(), logger);
         const onThrottled = observeThrottling(metrics, logger);
         const client = makeKafka({ ...kafka, clientId: 'promo-intake', onThrottled }, logger);
@@ -116,6 +119,25 @@ function checkPageOr(logger: Logger): Promise<string | undefined> {
     );
     return undefined;
   });
+}
+
+/** References whose topics `own` knows before an event is decided by them. */
+function followedBy(own: OwnTopics, { current, reload }: References): References {
+  const follow = async (read: Promise<Reference>) => {
+    const reference = await read;
+    own.follow(reference);
+    return reference;
+  };
+  let last: Reference | undefined;
+  return {
+    reload: () => follow(reload()),
+    async current() {
+      const reference = await current();
+      if (reference !== last) own.follow(reference);
+      last = reference;
+      return reference;
+    },
+  };
 }
 
 /** Reads the settings. Those of Kafka are required only if verdicts are published. */

@@ -309,7 +309,8 @@ function makeSendToTopics(
       const now = Date.now();
       const sending = await Promise.all(
         [...rest].map(async ([topic, its]) => {
-          const choose = await choosers.of(topic).catch(() => null);
+          // A topic that is created late must not keep the others waiting.
+          const choose = await withDeadline(choosers.of(topic), SEND_TIMEOUT_MS, topic).catch(() => null);
           if (choose === null) return { topic, batches: null, its, next: [], messages: [] };
           const { batches, taken } = firstBatches(its, encode, choose, its.length * LIKELY_MESSAGE_BYTES);
           const messages = await Promise.all(

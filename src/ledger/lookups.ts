@@ -122,13 +122,16 @@ export type RecordTrace =
   /** No worker has decided the record yet. */
   | { readonly type: 'waiting' };
 
-/** Each limit keeps the planner from turning the look-up into a join, which would read whole tables. */
+/**
+ * Each limit keeps the planner from turning the look-up into a join, which would read whole tables. A record
+ * waits only in the cluster that was read last: nobody reads a cluster that was left.
+ */
 const FIND_RECORDS = {
   name: 'find_records',
-  text: `select w.no, w.source_offset >= coalesce(p.decided_up_to, p.next_offset, 0), u.found, u.dead_letter, u.connection_no, r.event_id,
+  text: `select w.no, p.is_last and w.source_offset >= coalesce(p.decided_up_to, p.next_offset, 0), u.found, u.dead_letter, u.connection_no, r.event_id,
   r.first_outcome, r.content_differs
 from unnest($1::text[], $2::int[], $3::bigint[]) with ordinality w (topic, partition, source_offset, no)
-cross join lateral (select partition_no, decided_up_to, next_offset from promo_store.partitions
+cross join lateral (select partition_no, decided_up_to, next_offset, updated_at = max(updated_at) over () as is_last from promo_store.partitions
   where topic = w.topic and partition = w.partition limit 100) p
 left join lateral (select true as found, dead_letter, connection_no from promo_store.unstored
   where partition_no = p.partition_no and source_offset = w.source_offset and (connection_no is null or connection_no = any($5)) limit 1) u on true

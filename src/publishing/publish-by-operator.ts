@@ -6,7 +6,7 @@ import type { Connection } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
 import type { TopicsSender } from '../kafka/producer';
 import { asError, messageOf } from '../lib/errors';
-import { NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
+import { hasMessage, NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
 import { type OnVerdicts, publishTo } from './verdict-topic';
 import type { VerdictTopics } from './verdict-topics';
 import { VerdictWriter } from './verdict-writer';
@@ -26,15 +26,16 @@ export function makePublishByOperator(
       for (const answer of its) unpublished.add(answer);
     }
     const counts = countsOf(named, topicOf);
-    // A request about several topics needs a second try of the topics that refuse.
+    // One request for several topics comes first. A topic that refuses then gets a request of its own, which
+    // shortens the ids that are too long for it.
     const [only = ''] = counts.keys();
-    const unsent =
+    const alone =
       counts.size < 2
         ? new Map(named.length === 0 ? [] : [[only, named]])
         : await sender.sendToTopics(named, topicOf, (answer) => writer.encode(answer));
-    for (const [topic, count] of counts) if (!unsent.has(topic)) onVerdicts(topic, count, true);
+    for (const [topic, count] of counts) if (!alone.has(topic)) onVerdicts(topic, count, true);
     await Promise.all(
-      [...unsent].map(async ([topic, its]) => {
+      [...alone].map(async ([topic, its]) => {
         try {
           await publishTo(sender, topic, its, writer);
           onVerdicts(topic, its.length, true);
@@ -71,16 +72,13 @@ function explained(topic: string, text: string): string {
   return text.includes(topic) ? text : `${topic}: ${text}`;
 }
 
-/**
- * The answers by whether their operator can have a topic. A dead letter belongs to no operator. A test is
- * published nowhere (C11), so it waits for no topic.
- */
+/** The answers with a message, by whether their operator can have a topic. The others wait for no topic. */
 function sorted(answers: readonly PublishedAnswer[], topics: VerdictTopics) {
   const byConnection = new Map<Connection, string>();
   const nameless = new Map<string, { error: Error; its: PublishedAnswer[] }>();
   const named = answers.filter((answer) => {
     const { connection } = answer;
-    if (connection === null || connection.isTest === true) return false;
+    if (connection === null || !hasMessage(answer)) return false;
     if (byConnection.has(connection)) return true;
     const operatorId = connection.operator.id;
     try {

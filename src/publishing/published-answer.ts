@@ -1,6 +1,7 @@
 /** Answers as they are published: without the records that they answer. */
 
 import { isUtf8 } from 'node:buffer';
+import type { Fields } from '../domain/event/event';
 import { idKey } from '../domain/event/id-key';
 import type { Answer } from '../intake/delivery';
 import type { TopicPartition } from '../lib/topic-partition';
@@ -17,6 +18,8 @@ export interface PublishedAnswer
   readonly offset: number;
   /** Replaces an event_id that is too long for any topic: its key, in hexadecimal digits. */
   readonly eventKey?: string;
+  /** Replaces a round_id that is longer than MAX_TEXT_BYTES. */
+  readonly roundKey?: string;
   /** Key of the answered record. Null where it has none, and for the webhook. */
   readonly recordKey?: RecordKey | null;
 }
@@ -42,6 +45,15 @@ export type PublishVerdicts<From = TopicPartition> = (
   from: From,
   answers: readonly PublishedAnswer[],
 ) => Promise<void>;
+
+/**
+ * Whether a topic gets a message about the answer. A dead letter belongs to no operator. A test is published
+ * nowhere (C11): who computes promotions reads the topic.
+ */
+export function hasMessage({ connection, decision }: PublishedAnswer): boolean {
+  if (connection === null || connection.isTest === true) return false;
+  return decision.type !== 'unstored' || decision.deadLetter === null;
+}
 
 /** Some topics refused their answers. The answers to all other topics are published. */
 export class NotAllPublished extends Error {
@@ -72,8 +84,32 @@ export function publishingRest<From>(
   };
 }
 
-/** Drops the record, so that the whole fetch that holds its bytes can be freed. */
-export function withoutRecord({
+/**
+ * Drops the record, so that the whole fetch that holds its bytes can be freed. Drops the long ids of the
+ * event, too: thousands of answers wait while a topic refuses.
+ */
+export function withoutRecord(answer: Answer): PublishedAnswer {
+  const { fields } = answer;
+  const isLong =
+    fields !== undefined && fields !== null && (isLongText(fields.roundId) || isLongText(fields.gameId));
+  return isLong ? withoutLongIds(answer, fields) : keptOf(answer);
+}
+
+function isLongText(text: string | null): boolean {
+  return text !== null && text.length * 3 > MAX_TEXT_BYTES && Buffer.byteLength(text) > MAX_TEXT_BYTES;
+}
+
+function withoutLongIds(answer: Answer, fields: Fields): PublishedAnswer {
+  const { roundId } = fields;
+  const isLong = isLongText(roundId);
+  return {
+    // No message has a game.
+    ...keptOf({ ...answer, fields: { ...fields, gameId: null, roundId: isLong ? null : roundId } }),
+    ...(isLong && roundId !== null && { roundKey: idKey(roundId).toString('hex') }),
+  };
+}
+
+function keptOf({
   envelope: { offset, key },
   connection,
   eventId,

@@ -6,7 +6,7 @@
  */
 import type { Origin } from '../intake/delivery';
 import { RecordsRefused, type Sender } from '../kafka/producer';
-import type { PublishedAnswer, PublishVerdicts } from './published-answer';
+import { hasMessage, type PublishedAnswer, type PublishVerdicts } from './published-answer';
 import { VerdictWriter } from './verdict-writer';
 
 /** Observes each attempt to send messages to a topic of verdicts. */
@@ -17,7 +17,9 @@ export function makePublishVerdicts(
   topic: string,
   onVerdicts: OnVerdicts = () => undefined,
 ): PublishVerdicts<Origin> {
-  return async (origin, answers) => {
+  return async (origin, all) => {
+    const answers = all.every(hasMessage) ? all : all.filter(hasMessage);
+    if (answers.length === 0) return;
     try {
       await publishTo(sender, topic, answers, new VerdictWriter(origin));
       onVerdicts(topic, answers.length, true);

@@ -85,9 +85,14 @@ export class VerdictWriter {
   /** @returns false where JSON would escape a text, or the message is long */
   private writeAccepted(
     about: About,
-    { eventId, fields, offset, recordKey = null }: PublishedAnswer,
+    { eventId, fields, offset, roundKey, recordKey = null }: PublishedAnswer,
   ): boolean {
-    if (eventId === null || fields == null || (recordKey !== null && typeof recordKey !== 'string'))
+    if (
+      eventId === null ||
+      fields == null ||
+      roundKey !== undefined ||
+      (recordKey !== null && typeof recordKey !== 'string')
+    )
       return false;
     const { amountMinor, currency, roundId } = fields;
     const middle = this.middle(about, fields);
@@ -135,14 +140,15 @@ export class VerdictWriter {
   }
 
   /** The fields of the event, and the time of its answer. */
-  private eventFields({ fields: read, reversed }: PublishedAnswer): string {
+  private eventFields({ fields: read, roundKey, reversed }: PublishedAnswer): string {
     const { kind, brand, amountMinor, currency, roundId } = read ?? NO_FIELDS;
     const isLong = roundId !== null && Buffer.byteLength(roundId) > MAX_TEXT_BYTES;
+    const key = isLong ? idKey(roundId).toString('hex') : roundKey;
     const rest = {
       ...head(kind, brand, currency?.code),
       amount: amountMinor === null || currency === null ? null : toMajor(amountMinor, currency.scale),
       round_id: isLong ? null : roundId,
-      ...(isLong && { round_key: idKey(roundId).toString('hex') }),
+      ...(key !== undefined && { round_key: key }),
       ...(reversed !== undefined && { reversed: reversed.map(sumsOf) }),
     };
     return `"decided_at":${this.decidedText},${fields(rest)}`;

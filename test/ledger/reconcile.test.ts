@@ -125,6 +125,18 @@ test('an entry without an id is found by the place of its record', () =>
     expect(standings.map(({ eventId }) => eventId).slice(0, 2)).toEqual([null, 'first']);
   }));
 
+test('a record that waits in a cluster that was left does not wait for ever', () =>
+  withStore(async (store) => {
+    await store.partition('acme').read(aLogin({ event_id: 'first' }), aLogin({ event_id: 'second' }));
+    await store.pool.query(
+      `insert into promo_store.partitions (topic, partition, cluster_id, next_offset, updated_at) values ('acme', 0, 'left', 1, now() - interval '1 hour')`,
+    );
+    const at = (offset: number) => anId(`unknown ${offset}`, placeOf('acme', 0, offset));
+    const standings = await reconcile(store, 'acme-stream', () => [at(1), at(2)]);
+    expect(standings.map(inShort)).toEqual(['never_received: resend', 'undecided: wait']);
+    store.damaged = true;
+  }));
+
 test('a dead letter is shown to its own connection, and an unclaimed one on a shared topic to none', () =>
   withStore(async (store) => {
     await store.partition('shared').attempt(0, [aLogin({ event_id: 'nobody' })]);

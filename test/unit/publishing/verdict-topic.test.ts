@@ -193,6 +193,47 @@ it('names an event by its key where its id is too long for this topic, or for an
   ]);
 });
 
+it('keeps no round_id and no game of any length while an answer waits, and publishes the same [S7]', async () => {
+  const [first] = fc.sample(answer, 1);
+  if (first === undefined) throw new Error('no answer');
+  const roundOf = async (roundId: string) => {
+    const fields = { ...NO_FIELDS, kind: 'bet' as const, roundId, gameId: 'g'.repeat(5_000) };
+    const kept = withoutRecord({ ...first, fields, kind: 'bet', envelope: streamRecord(0) });
+    const [message] = await published([kept]);
+    const { round_id: id, round_key: key } = JSON.parse(String(message?.value));
+    return {
+      kept: JSON.stringify(kept.fields, (_, value) => (typeof value === 'bigint' ? 0 : value)).length,
+      id,
+      key,
+    };
+  };
+  const keyOf = (roundId: string) => idKey(roundId).toString('hex');
+  for (const long of ['r'.repeat(1_001), 'ü'.repeat(501), 'r'.repeat(1024 ** 2)]) {
+    const { kept, ...named } = await roundOf(long);
+    expect(named).toEqual({ id: null, key: keyOf(long) });
+    expect(kept).toBeLessThan(1_000);
+  }
+  expect(await roundOf('r'.repeat(1_000))).toMatchObject({ id: 'r'.repeat(1_000), key: undefined });
+});
+
+it('counts the messages, without dead letters and tests', async () => {
+  const [first] = fc.sample(answer, 1);
+  const connection = first?.connection;
+  if (first === undefined || connection == null) throw new Error('no answer');
+  const counts: unknown[] = [];
+  const sender = { send: async () => {}, stop: async () => {} };
+  const publish = makePublishVerdicts(sender, 'verdicts', (...count) => counts.push(count));
+  const letter: PublishedAnswer = {
+    ...first,
+    eventId: null,
+    decision: { type: 'unstored', deadLetter: 'undecodable', redelivered: false },
+  };
+  const tested: PublishedAnswer = { ...first, connection: { ...connection, isTest: true } };
+  await publish(SOURCE, [first, letter, tested, { ...letter, connection: null }]);
+  await publish(SOURCE, [letter, tested]);
+  expect(counts).toEqual([['verdicts', 1, true]]);
+});
+
 it('sends no message for a dead letter', async () => {
   const [first] = fc.sample(answer, 1);
   if (first === undefined) throw new Error('no answer');
