@@ -2,14 +2,12 @@
  * `promo-intake attribute round` and `attribute file`: set the players to whom promotions credit rounds. No
  * output names a player.
  */
-import { isUtf8 } from 'node:buffer';
-import { type Line, readLines } from '../check/lines';
+import { readLines } from '../check/lines';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { openInput } from '../cli/open-input';
 import { type Options, requestedBy } from '../cli/option-values';
 import { readConfig } from '../config/config';
-import { type Attribution, type AttributionFault, readAttribution } from '../domain/attribution';
-import { whyUnreadable } from '../domain/event/unreadable';
+import { type Attribution, readAttribution } from '../domain/attribution';
 import {
   ATTRIBUTIONS_AT_ONCE,
   type AttributionOutcome,
@@ -18,8 +16,8 @@ import {
   type CorrectionOutcome,
   correctAttribution,
 } from '../ledger/attributions';
-import { parseJson } from '../lib/json';
 import { counted, inOneLine } from '../lib/printable';
+import { describeAttributionFault, readAttributionLine } from './attribution-lines';
 import { playerOf, replacedPlayerOf } from './player-input';
 
 /** Sets the player of one round. @returns the exit code */
@@ -33,7 +31,7 @@ export async function attributeRound(options: Options): Promise<number> {
   };
   const read = readAttribution(json, operator);
   if ('faults' in read) {
-    for (const fault of read.faults) console.error(describe(fault));
+    for (const fault of read.faults) console.error(describeAttributionFault(fault));
     return FAILED;
   }
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
@@ -113,10 +111,10 @@ export async function attributeFile({ file, operator }: AttributionFile, stop: A
     for await (const some of readLines(openInput(file, stop))) {
       for (const line of some) {
         lines++;
-        const read = readLine(line, operator);
+        const read = readAttributionLine(line, operator);
         if ('faults' in read) {
           count('invalid');
-          for (const fault of read.faults) refuse(line.number, describe(fault));
+          for (const fault of read.faults) refuse(line.number, describeAttributionFault(fault));
         } else {
           waiting.push({ ...read, number: line.number });
           if (waiting.length === ATTRIBUTIONS_AT_ONCE) await setSome();
@@ -143,20 +141,6 @@ const LINES_OF_PROGRESS = 50_000;
 interface NumberedAttribution extends Attribution {
   /** The number of its line. */
   readonly number: number;
-}
-
-function readLine({ bytes }: Line, operator: string): ReturnType<typeof readAttribution> {
-  const json = bytes !== null && isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
-  if (json !== undefined) return readAttribution(json, operator);
-  const problem = bytes === null ? 'is longer than 64 MiB' : whyUnreadable(bytes);
-  return { faults: [{ field: '', problem, remedy: 'Write one JSON object per line' }] };
-}
-
-function describe({ field, problem, remedy }: AttributionFault): string {
-  return `InvalidArgument: ${field === '' ? 'the line' : inOneLine(field)} ${problem}. ${remedy}.`.replace(
-    /[?][.]$/,
-    '?',
-  );
 }
 
 function isRefused({ outcome }: AttributionResult): boolean {

@@ -58,6 +58,11 @@ export const PROMOTIONS: readonly Command[] = [
         needs: 'reference',
         help: 'the connection of the reference data by which the events come',
       },
+      attributions: {
+        value: 'FILE',
+        file: true,
+        help: 'the rounds of bonus sessions that count for another player, as for attribute file',
+      },
       operator: {
         value: 'ID',
         help: 'the operator of the events (default: that of the connection, or of all promotions)',

@@ -15,7 +15,9 @@ import { type Connection, compileReference, type Numbers, type ReferenceDocument
 import { judge } from '../domain/verdict/judge';
 import { isObject } from '../lib/json';
 import type { FileSource } from '../promotions/file-ledger';
+import type { RoundCredit } from '../promotions/ledger-entry';
 import { Preview } from '../promotions/preview';
+import { describeAttributionFault, readAttributionLine } from './attribution-lines';
 import { printFaults, readPromotionFile, referenceOf } from './promotions-check';
 import { previewObjects, previewText } from './promotions-report';
 
@@ -43,7 +45,9 @@ export async function previewPromotions(file: string, options: Options, stop: Ab
   const { promotions } = parsed.document;
   const connection = connectionOf(options, reference);
   const source = sourceOf(options, connection, [...new Set(promotions.map(({ operator }) => operator))]);
-  const preview = new Preview(promotions, source);
+  const credits = await creditsOf(options.get('attributions'), source, stop);
+  if (credits === null) return USAGE;
+  const preview = new Preview(promotions, source, credits);
   const tally = makeTally();
   try {
     await readInto(preview, tally, { file: eventFile, connection, stop });
@@ -57,6 +61,28 @@ export async function previewPromotions(file: string, options: Options, stop: Ab
   const report = { preview, asOf, file, eventFile, summary: tally.summary() };
   await printLines(options.has('json') ? previewObjects(report) : previewText(report));
   return DONE;
+}
+
+/** The credited rounds of the file's feed; null after the faults of the file were printed. */
+async function creditsOf(
+  file: string | undefined,
+  { operatorId, feedId }: FileSource,
+  stop: AbortSignal,
+): Promise<readonly RoundCredit[] | null> {
+  const credits: RoundCredit[] = [];
+  if (file === undefined) return credits;
+  let faults = 0;
+  for await (const lines of readLines(openInput(file, stop)))
+    for (const line of lines) {
+      const read = readAttributionLine(line, operatorId);
+      if ('faults' in read) {
+        faults++;
+        for (const fault of read.faults)
+          console.error(`${file}:${line.number}: ${describeAttributionFault(fault)}`);
+      } else if ((read.feedId ?? operatorId) === feedId)
+        credits.push({ feedId, roundId: read.roundId, brand: read.brand, playerRef: read.promoPlayerRef });
+    }
+  return faults === 0 ? credits : null;
 }
 
 interface EventInput {

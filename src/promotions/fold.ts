@@ -61,14 +61,23 @@ export class PromotionFold {
   /** Credits a round to another player, before or after its entries. The first credit of a round stays. */
   creditRound(credit: RoundCredit, changeNo: number, at: bigint): void {
     const round = this.roundOf(credit.feedId, credit.roundId);
-    if (round.credit !== null) return;
+    if (round.credit === null) this.moveRound(round, credit, changeNo, at);
+  }
+
+  /** Corrects the credit of a round: its entries count for the right player (B9). */
+  correctRound(credit: RoundCredit, changeNo: number, at: bigint): void {
+    this.moveRound(this.roundOf(credit.feedId, credit.roundId), credit, changeNo, at);
+  }
+
+  private moveRound(round: CreditedRound, credit: RoundCredit, changeNo: number, at: bigint): void {
+    const before = round.credit;
     round.credit = credit;
     this.beginChange(changeNo, at);
     for (const entry of round.entries) {
-      const player = playerOf(entry, credit);
-      if (player === entry.playerRef) continue;
-      this.add(entry, entry.playerRef, -1n);
-      this.add(entry, player, 1n);
+      const [from, to] = [playerOf(entry, before), playerOf(entry, credit)];
+      if (from === to) continue;
+      this.add(entry, from, -1n);
+      this.add(entry, to, 1n);
     }
   }
 

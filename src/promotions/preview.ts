@@ -7,7 +7,7 @@ import type { Decision } from '../domain/verdict/decide';
 import type { PromotionDefinition } from './definition';
 import { FileLedger, type FileSource } from './file-ledger';
 import { PromotionFold } from './fold';
-import type { LedgerEntry } from './ledger-entry';
+import type { LedgerEntry, RoundCredit } from './ledger-entry';
 import { MISS_REASONS, type MissReason, matchEntry } from './matching';
 import { type CompiledPromotion, compilePromotion } from './terms';
 
@@ -44,14 +44,21 @@ export class Preview {
   /** The time of the latest decision. */
   latest: bigint | null = null;
 
-  constructor(definitions: readonly PromotionDefinition[], source: FileSource) {
+  /** @param credits rounds that count for another player than their own */
+  constructor(
+    definitions: readonly PromotionDefinition[],
+    source: FileSource,
+    credits: readonly RoundCredit[] = [],
+  ) {
     this.promotions = definitions
       .filter(({ operator }) => operator === source.operatorId)
       .map(compilePromotion);
     this.fold = new PromotionFold(
       this.promotions.map((promotion) => ({ version: 1, promotion, since: null, until: null })),
-      false,
+      credits.length > 0,
     );
+    // The order does not matter (B4).
+    for (const credit of credits) this.fold.creditRound(credit, 0, 0n);
     this.ledger = new FileLedger(source);
   }
 

@@ -184,6 +184,28 @@ test('promotions of several operators need the operator of the events', async ()
   expect(output).toContain('p: 1 of 2\n');
 });
 
+test('attributed rounds count for the normal player, in their feed and brand [B4] [P20]', async () => {
+  file('x.yaml', BETS);
+  file('events', ['a', 'b', 'c', 'd'].map((id) => bet(id)).join(''));
+  const lines = [
+    { round_id: 'a', promo_player_ref: 'normal' },
+    { round_id: 'b', promo_player_ref: 'normal', brand: 'main' },
+    { round_id: 'c', promo_player_ref: 'normal', brand: 'other' },
+    { round_id: 'd', promo_player_ref: 'normal', feed_id: 'acme/live' },
+  ];
+  file('credits', lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  await run('promotions preview x.yaml --events events --attributions credits --json');
+  const progress = objects().filter(({ row }) => row === 'progress');
+  expect(progress.map(({ player_ref, values }) => [player_ref, values])).toEqual([
+    ['normal', [{ value: '2' }]],
+    ['p', [{ value: '2' }]],
+  ]);
+  file('credits', '{"round_id":"a"}\n[]\n');
+  expect(await run('promotions preview x.yaml --events events --attributions credits')).toBe(2);
+  expect(errors).toContain('credits:1: InvalidArgument: promo_player_ref is missing');
+  expect(errors).toContain('credits:2: InvalidArgument');
+});
+
 test('standard input is FILE or the events, not both', async () => {
   await expect(run('promotions preview - --events -')).rejects.toThrow('standard input');
 });

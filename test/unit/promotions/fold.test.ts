@@ -525,6 +525,22 @@ describe('attributed rounds', () => {
     expect(valuesAfter(order)).toEqual(values);
   });
 
+  test('a corrected round counts for the right player, with its refund [P1] [B9]', () => {
+    const fold = new PromotionFold(BETS);
+    const ledger = new LedgerRows();
+    const of = (player: string) => {
+      fold.endSlice(0n);
+      return valuesOf([...fold.progress()].find(({ playerRef }) => playerRef === player));
+    };
+    steps.bet(fold, ledger);
+    steps.credit(fold, ledger);
+    fold.correctRound({ ...CREDIT, playerRef: 'right' }, ++ledger.changeNo, 0n);
+    steps.bet(fold, ledger);
+    expect([of('bonus'), of('normal'), of('right')]).toEqual(['', '', '2']);
+    steps.refund(fold, ledger);
+    expect([of('normal'), of('right')]).toEqual(['', '']);
+  });
+
   test('an attribution of another brand credits nothing, and the first one of a round stays [P1] [B3]', () => {
     expect(valuesAfter(['bet'], 'other')).toEqual(['1', '']);
     expect(valuesAfter(['bet', 'credit'], 'main')).toEqual(['', '1']);
