@@ -4,6 +4,7 @@ import { seconds } from '../cli/seconds';
 import type { EffectiveSetting } from '../config/config';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
+import { describeRollups, type ReportedRollups } from './rollup-status';
 import type { UnreadTopic } from './unread-topics';
 import type { VerdictTopicState } from './verdict-publishing';
 
@@ -50,6 +51,8 @@ export interface Report {
     /** How long the oldest due call has waited; 0 where none is due. */
     readonly oldest_due_seconds: number | null;
   }>;
+  /** Null where the rollups never ran. */
+  readonly rollups: OrUnknown<ReportedRollups | null> | null;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
   /** One for all operators, or one for each. Empty where verdicts are not published. */
   readonly verdict_topics: OrUnknown<readonly VerdictTopicState[]>;
@@ -70,6 +73,9 @@ export function describeReport(report: Report): string[] {
     `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${seconds(all.seconds)}`}; ${counted(all.undecided_partitions, 'undecided partition')}`)}`,
     `balance     ${show(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
     `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${seconds(all.oldest_due_seconds)}` : ''}`)}`,
+    ...(report.rollups !== null && 'unknown' in report.rollups
+      ? ['rollups     unknown']
+      : describeRollups(report.rollups)),
     `invariants  ${show(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : counted(damages, 'damage')))}`,
     ...('unknown' in report.verdict_topics || report.verdict_topics.length === 0
       ? []

@@ -18,11 +18,13 @@ import {
   readVersions,
   type StoredVersions,
 } from '../ledger/operations';
+import { type RollupCoverage, readRollupCoverage } from '../ledger/rollup-coverage';
 import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
 import { ageOf, inTime, LATE, NEVER, systemClock } from '../lib/clock';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
+import { reportRollups, rollupNotes, rollupProblems } from './rollup-status';
 import { STATUS_SETTINGS } from './settings';
 import { describeReport, type OrUnknown, type Report, type ReportedPartition } from './status-report';
 import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
@@ -57,6 +59,8 @@ export interface Facts {
   readonly positions: ReportPart<readonly Position[]>;
   readonly members: ReportPart<number>;
   readonly walletCalls: ReportPart<WalletBacklog>;
+  /** Null where the rollups never ran; absent where it was not asked. */
+  readonly rollups?: ReportPart<RollupCoverage | null>;
   /**
    * The age in seconds of the oldest undecided record in Kafka, by `keyOf`. Only for partitions where it was
    * found.
@@ -132,6 +136,7 @@ async function look(check: boolean): Promise<Facts> {
     positions,
     members,
     walletCalls,
+    rollups: await part(() => readRollupCoverage(DATABASE)),
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
@@ -217,6 +222,7 @@ export function assess(facts: Facts): Report {
             ],
       ),
       ...walletProblems(facts),
+      ...rollupProblems(facts.rollups && valueIn(facts.rollups)),
       ...verdicts.flatMap(({ problem }) => (problem === null ? [] : [`VERDICT_TOPIC: ${problem}`])),
       ...((valueIn(facts.damages) ?? 0) > 0
         ? [`${counted(valueIn(facts.damages) ?? 0, 'damage')} of the invariants: run promo-intake verify`]
@@ -224,6 +230,7 @@ export function assess(facts: Facts): Report {
     ],
     notes: [
       ...unread(facts),
+      ...rollupNotes(facts.rollups && valueIn(facts.rollups)),
       ...describeUnread(facts.unread ?? []),
       ...verdicts.flatMap(({ operator, topic, state }) =>
         state === 'missing'
@@ -254,6 +261,7 @@ export function assess(facts: Facts): Report {
     wallet_calls: mapPart(facts.walletCalls, ({ open, unresolved, oldestDueSeconds }) => ({
       ...{ open, unresolved, oldest_due_seconds: rounded(oldestDueSeconds) },
     })),
+    rollups: (facts.rollups && mapPart(facts.rollups, (all) => all && reportRollups(all))) ?? null,
     invariants: mapPart(facts.damages, (damages) => ({ damages })),
     partitions,
     configuration: facts.configuration,

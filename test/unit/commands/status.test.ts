@@ -34,6 +34,18 @@ test('lag that workers reduce needs no person [U1]', () => {
   });
 });
 
+test('rollups: late ones are a problem, a stopped process is a note, and none is neither [L5]', () => {
+  const late = assess(facts({ rollups: value({ lagSeconds: 61.4, isRunning: true, isRebuilt: true }) }));
+  expect(late.needs_a_person).toEqual(['the rollups are 61 s behind: the log of their process says why']);
+  expect(describeReport(late)).toContain('rollups     61 s behind; being counted again');
+  const stopped = assess(facts({ rollups: value({ lagSeconds: 300, isRunning: false, isRebuilt: false }) }));
+  expect(stopped.needs_a_person).toEqual([]);
+  expect(stopped.notes).toContainEqual(
+    expect.stringMatching(/^no process keeps the rollups, .*: run promo-intake rollups$/),
+  );
+  expect(assess(facts({ rollups: value(null) }))).toMatchObject({ needs_a_person: [], rollups: null });
+});
+
 test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
   const oldestSeconds = new Map([['t/0', 90]]);
   expect(needs({ oldestSeconds })).toEqual([

@@ -1,0 +1,68 @@
+/** Rollups on a server of its own, whose store moves to a promoted replica. */
+import { chownSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { until } from '../../dev/servers/deadline';
+import { makeFold } from '../../src/fold/fold';
+import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { aBet, freshStore } from '../support/ledger';
+import { ownServers } from '../support/servers';
+
+const STEP_WITHIN_MS = 20_000;
+
+test('a replica that becomes the primary goes on with the cursor that it has [L5]', async () => {
+  const environment = { ...process.env, STACK: 'processes' };
+  const servers = await ownServers({ need: ['postgres'], environment });
+  try {
+    const { postgres } = servers;
+    if (postgres === undefined) throw new Error('no Postgres was started');
+    const store = await freshStore({ server: servers.databaseUrl });
+    const fold = makeFold(store.pool, ROLLUP_RESULTS, {
+      holder: 'test',
+      leaseMs: 10_000,
+      slice: { rows: 1_000, ms: 500 },
+      fill: { rows: 1_000, ms: 500 },
+      now: () => performance.now(),
+    });
+    const moves: boolean[] = [];
+    const foldAll = async () => {
+      for (;;) {
+        const stepped = await fold.step();
+        if (stepped.kind === 'slice') moves.push(stepped.hasMoved);
+        if (stepped.kind === 'idle') return;
+      }
+    };
+    await store.partition('acme').read(aBet({ event_id: 'b1' }));
+    await foldAll();
+    await store.partition('acme').read(aBet({ event_id: 'b2' }));
+
+    const data = (await store.value('show data_directory')) ?? '';
+    await postgres.stop();
+    writeFileSync(join(data, 'standby.signal'), '');
+    const owner = statSync(data);
+    chownSync(join(data, 'standby.signal'), owner.uid, owner.gid);
+    // It resolves once the server is promoted.
+    const started = postgres.start();
+    started.catch(() => {});
+    await until('the replica answers', STEP_WITHIN_MS, () =>
+      store.value('select pg_is_in_recovery()').then(
+        (answer) => answer === 't',
+        () => false,
+      ),
+    );
+    await expect(fold.step()).rejects.toThrow(/read-only|replica/);
+    await store.rows('select pg_promote()');
+    await started;
+    await until('it folds', STEP_WITHIN_MS, () =>
+      foldAll().then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect(moves).toContain(true);
+    expect(await store.value('select generation from promo.rollup_coverage')).toBe('1');
+    expect(await store.value('select sum(verdicts) from promo.verdicts_hourly')).toBe('2');
+    await store.close();
+  } finally {
+    await servers.stop();
+  }
+});
