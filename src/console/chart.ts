@@ -18,8 +18,6 @@ export interface Chart {
   /** Distinguishes the charts of a page. */
   readonly id: string;
   readonly title: string;
-  /** The unit of the values, for the axis: "events", "seconds". */
-  readonly unit: string;
   /** The begin of each bucket, in milliseconds since 1970. All buckets have one length. */
   readonly times: readonly number[];
   readonly stepMs: number;
@@ -112,7 +110,7 @@ function frame({ times, stepMs }: Chart, most: number) {
   return { x: (time: number) => x(time), y: (value: number) => y(value), axes };
 }
 
-function figure({ id, title, unit, times, series }: Chart, content: Html): Html {
+function figure({ id, title, times, series }: Chart, content: Html): Html {
   const legend = series.map(
     ({ name, style }) =>
       html`<li><svg class="${style}" width="12" height="12" aria-hidden="true"><rect width="12" height="12"/></svg> ${name}</li>`,
@@ -128,11 +126,11 @@ function figure({ id, title, unit, times, series }: Chart, content: Html): Html 
     return html`<tr><th scope="row">${new Date(time).toISOString().slice(0, 16)}Z</th>${cells}</tr>`;
   });
   return html`<figure>
-<figcaption id="${id}">${title}, in ${unit}</figcaption>
+<figcaption id="${id}">${title}</figcaption>
 <ul class="legend">${legend}</ul>
 <svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="${id}">${content}</svg>
 <details><summary>The numbers of this chart</summary>
-<table><caption>${title}, in ${unit}</caption><thead><tr><th scope="col">From (UTC)</th>${head}</tr></thead>
+<table><caption>${title}</caption><thead><tr><th scope="col">From (UTC)</th>${head}</tr></thead>
 <tbody>${rows}</tbody></table></details>
 </figure>`;
 }

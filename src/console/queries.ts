@@ -58,6 +58,19 @@ group by 1
 order by 1`,
   }),
 
+  registered: defineQuery({
+    title: 'The connections of the reference data in force, without those for tests',
+    from: ['registered'],
+    params: {},
+    columns: ['connection_id', 'transport', 'topic', 'feed_id'],
+    limit: 500,
+    text: `
+select connection_id, transport, topic, feed_id
+from registered
+where not is_test
+order by connection_id`,
+  }),
+
   duplicates: defineQuery({
     title: 'Duplicates by connection',
     from: ['deliveries'],

@@ -42,6 +42,7 @@ const SOURCES = {
     columns:
       'feed_id event_id round_id brand kind currency amount reverses_entry_id entry_id entered_at verdict_id',
   },
+  registered: { view: 'promo.connections', columns: 'connection_id transport topic feed_id is_test' },
   anomalies: { view: 'promo.anomalies', columns: 'feed_id round_id anomaly opened_at' },
 } as const satisfies Readonly<Record<string, Source>>;
 export type SourceName = keyof typeof SOURCES;

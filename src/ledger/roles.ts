@@ -56,7 +56,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now) on promo.verdicts`,
     `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now) on promo.test_verdicts`,
-    'select on promo.test_deliveries',
+    'select on promo.test_deliveries, promo.connections',
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by, corrections) on promo.attributions',

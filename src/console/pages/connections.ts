@@ -4,6 +4,7 @@ import { numberText, rangeChoice, shareText, shownText, shownTime, TOO_SLOW, tab
 import { type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
+import type { Columns } from '../scope';
 
 /** From these on, a connection is not fine. */
 const REJECTED_SHARE = 0.01;
@@ -25,9 +26,14 @@ export async function connectionsPage(reader: PageReader, { range }: Parameters)
   const times = { since: timeText(range.since), until: timeText(range.until) };
   const verdicts = await reader.read(QUERIES.connections, times);
   const duplicates = await reader.read(QUERIES.duplicates, times);
+  const registered = await reader.read(QUERIES.registered, {});
   const again = new Map(duplicates.rows.map((row) => [row.connection_id, row]));
   const ids = [
-    ...new Set([...verdicts.rows, ...duplicates.rows].map(({ connection_id }) => connection_id ?? '')),
+    ...new Set(
+      [...registered.rows, ...verdicts.rows, ...duplicates.rows].map(
+        ({ connection_id }) => connection_id ?? '',
+      ),
+    ),
   ];
   const rows = ids.sort().map((id): ConnectionCounts => {
     const [decided, resent] = [verdicts.rows.find((row) => row.connection_id === id), again.get(id)];
@@ -40,11 +46,13 @@ export async function connectionsPage(reader: PageReader, { range }: Parameters)
     };
   });
   const isTooSlow = verdicts.isTooSlow || duplicates.isTooSlow;
-  return html`<p>A connection that sent nothing in this time has no row.</p>
+  const sources = new Map(registered.rows.map((row) => [row.connection_id, row]));
+  return html`<p>Your connections of today, and earlier ones that sent in this time. Connections for tests are left out.</p>
 ${rangeChoice('/connections', range)}
 ${isTooSlow && TOO_SLOW}
-${!isTooSlow && rows.length === 0 && html`<p class="warning">None of your connections sent an event in this time.</p>`}
+${!isTooSlow && rows.length === 0 && html`<p class="warning">You have no connection.</p>`}
 ${
+  !isTooSlow &&
   rows.length > 0 &&
   table(
     'Your connections in this range of time',
@@ -54,6 +62,7 @@ ${
         head: 'Health',
         cell: (row) => html`<span class="tag ${healthOf(row).style}">${healthOf(row).text}</span>`,
       },
+      { head: 'Sends by', cell: ({ id }) => sourceOf(sources.get(id)) },
       { head: 'Events', isNumber: true, cell: (row) => numberText(decidedOf(row)) },
       { head: 'Accepted', isNumber: true, cell: (row) => shareText(row.accepted, decidedOf(row)) },
       { head: 'Rejected', isNumber: true, cell: ({ rejected }) => numberText(rejected) },
@@ -70,7 +79,12 @@ ${
     rows,
   )
 }
-<p class="note">Health: more than ${REJECTED_SHARE * 100} % rejected, one id for two events, or 95 % of the events later than ${LATE_SECONDS} s.</p>`;
+<p class="note">Health: nothing came, more than ${REJECTED_SHARE * 100} % rejected, one id for two events, or 95 % of the events later than ${LATE_SECONDS} s.</p>`;
+}
+
+function sourceOf(row: Columns<'transport' | 'topic'> | undefined): string {
+  if (row === undefined) return 'no longer registered';
+  return row.topic === null ? (row.transport ?? '') : `topic ${shownText(row.topic)}`;
 }
 
 function decidedOf({ accepted, rejected, skipped }: ConnectionCounts): number {
@@ -82,6 +96,7 @@ export function healthOf(counts: ConnectionCounts): {
   readonly text: string;
   readonly style: 'fine' | 'look' | 'act';
 } {
+  if (decidedOf(counts) + counts.same + counts.differing === 0) return { text: 'silent', style: 'look' };
   if (counts.rejected > decidedOf(counts) * REJECTED_SHARE) return { text: 'rejected events', style: 'act' };
   if (counts.differing > 0) return { text: 'ids used twice', style: 'act' };
   if (counts.p95 !== null && counts.p95 > LATE_SECONDS) return { text: 'late', style: 'look' };

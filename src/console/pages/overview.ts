@@ -51,7 +51,7 @@ ${tile('Duplicates', duplicates.isTooSlow ? '?' : numberText(again))}
 ${tile('Same id, other content', duplicates.isTooSlow ? '?' : html`<a href="${duplicatesLink}">${numberText(differing)}</a>`)}
 </ul>
 <p>${all === 0 ? 'None of your events was decided in this time.' : html`The newest was decided at ${shownTime(newest)}.`}</p>
-${all > 0 && stackedBars({ ...axisOf(range), id: 'by-verdict', title: 'Decided events by verdict', unit: 'events', series: bars(rows, range) })}
+${all > 0 && stackedBars({ ...axisOf(range), id: 'by-verdict', title: 'Decided events by verdict', series: bars(rows, range) })}
 ${reasonsTable(reader.scope, rows, all)}`
 }
 <h2>Delay</h2>
@@ -121,7 +121,6 @@ function delayChart(rows: readonly Delay[], range: TimeRange): Html {
     ...axisOf(range),
     id: 'delay',
     title: 'Seconds until the verdict',
-    unit: 'seconds',
     series,
   });
 }
