@@ -216,7 +216,7 @@ async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<stri
     for (const [path, text] of group.flatMap((mutant) => [...mutatedFiles(mutant)]))
       if (path.startsWith('src/')) writeFileSync(join(cwd, `${number}`, path), text);
   }
-  const options = { extends: join(ROOT, 'tsconfig.json'), include: ['*/src'] };
+  const options = { extends: join(ROOT, 'tsconfig.json'), include: ['*/src'], exclude: ['*/src/check-page'] };
   const compilerOptions = { rootDir: '.', noEmit: true, typeRoots: [join(ROOT, 'node_modules', '@types')] };
   writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ ...options, compilerOptions }));
   const output = await run([TSC, '-p', cwd, '--pretty', 'false'], {}, COMPILED_WITHIN_MS, cwd);
