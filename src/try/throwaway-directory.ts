@@ -11,6 +11,9 @@ import { messageOf } from '../lib/errors';
 
 const PREFIX = 'promo-intake-try-';
 const NAME = new RegExp(`^${PREFIX}(\\d+)-\\w+$`);
+/** How long the end of a server that was left is waited for. */
+const END_WITHIN_MS = 5_000;
+const LOOK_EVERY_MS = 10;
 /** A server that is killed may still write for a moment. */
 const REMOVAL = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 } as const;
 
@@ -70,6 +73,10 @@ function endServer(directory: string): void {
   const pid = Number(readFileSync(file, 'utf8').split('\n')[0]);
   if (!(pid > 1) || !isRunning(pid) || !commandOf(pid).includes(directory)) return;
   process.kill(pid, 'SIGQUIT');
+  // Until it has ended, it may write into directories that are removed.
+  const until = performance.now() + END_WITHIN_MS;
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  while (isRunning(pid) && performance.now() < until) Atomics.wait(cell, 0, 0, LOOK_EVERY_MS);
 }
 
 function isRunning(pid: number): boolean {
