@@ -41,6 +41,9 @@ export async function makeCheckPage(root: string): Promise<string> {
     // By a function: a text with $& would be changed.
     page = page.replace(place, () => part);
   }
+  // Commands escape other characters when they print. Then the digests would be those of other texts.
+  if (!/^[\t\n -~]*$/.test(page))
+    throw new Error('the page has unprintable characters, or some beyond ASCII');
   return page;
 }
 
@@ -57,7 +60,7 @@ async function bundle(root: string): Promise<string> {
     write: false,
     format: 'iife',
     target: 'es2022',
-    charset: 'utf8',
+    charset: 'ascii',
     legalComments: 'none',
     inject: [join(PAGE, 'node-in-browser.ts')],
     tsconfig: join(PAGE, 'tsconfig.json'),
@@ -66,7 +69,11 @@ async function bundle(root: string): Promise<string> {
   });
   const [output] = outputFiles;
   if (output === undefined) throw new Error('esbuild wrote no script');
-  return output.text;
+  return output.text.replaceAll(/\p{Cc}/gu, (control) =>
+    control === '\n' || control === '\t'
+      ? control
+      : `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
 }
 
 // --- the parts that the page has in place of files

@@ -22,6 +22,7 @@ import { recordAnswers } from '../try/recording';
 import { makeTryRequests } from '../try/requests';
 import { startThrowawayPostgres } from '../try/throwaway-postgres';
 import { serveWebhook, type Webhook } from '../webhook/server';
+import { servedCheckPage } from './check-page';
 import { BY_SIGNAL, runService } from './lifecycle';
 import { readReferenceInput } from './reference-input';
 import { makeStart, needStore } from './service';
@@ -88,6 +89,7 @@ export async function tryIntake(options: Options): Promise<number> {
         const deciding = await startDeciding({ start }, parts);
         const recording = recordAnswers(deciding.intake, log);
         let server: Webhook | undefined;
+        const checkPage = await servedCheckPage(logger);
         const secrets = new Map(connections.map((id) => [id, [tryKeyOf(id)]]));
         server = await start({
           name: 'server',
@@ -102,7 +104,7 @@ export async function tryIntake(options: Options): Promise<number> {
                 metrics,
               },
               ...{ maxEvents: MAX_EVENTS, maxBytes: MAX_BYTES, limits: LIMITS, trustedProxies: [] },
-              ...{ clock: systemClock, now: Date.now, listenOn },
+              ...{ clock: systemClock, now: Date.now, listenOn, checkPage },
               secretsOf: (connectionId) => secrets.get(connectionId) ?? [],
               onRefused: ({ requestId, connectionId }, { status, token, text }) =>
                 log.addRefusal({

@@ -1,7 +1,6 @@
 /**
  * `promo-intake webhook`: receives events over HTTP and decides them until a signal stops it.
  */
-import type { Logger } from 'pino';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { portIsTaken, Unable } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
@@ -18,7 +17,7 @@ import { observeThrottling } from '../stream/worker-metrics';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { type ServerDeps, serveWebhook } from '../webhook/server';
-import { readCheckPage } from './check-page';
+import { servedCheckPage } from './check-page';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveSecrets } from './live-secrets';
 import { makeStart, monthsPart, needStore, serve, tracingPart } from './service';
@@ -85,7 +84,7 @@ export async function webhook(): Promise<number> {
       const deps: ServerDeps = {
         ...{ ...deciding, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, ...publishing },
         limits: { connections, perAddress: connectionsPerAddress },
-        checkPage: await checkPageOr(logger),
+        checkPage: await servedCheckPage(logger),
         secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
         clock: systemClock,
         now: Date.now,
@@ -107,17 +106,6 @@ export async function webhook(): Promise<number> {
         stop: (server, withinMs) => server.close(withinMs),
       });
     },
-  });
-}
-
-/** The webhook decides events without the page, too. */
-function checkPageOr(logger: Logger): Promise<string | undefined> {
-  return readCheckPage().catch((error: unknown) => {
-    logger.warn(
-      { error: messageOf(error) },
-      'cannot read the page that checks events; GET /check answers 404',
-    );
-    return undefined;
   });
 }
 

@@ -88,6 +88,11 @@ testImage('has the product and its packages, and no tools to build, install or t
   expect(code).toBe(127);
 });
 
+testImage('prints the page that checks events', async (make) => {
+  const { code, output } = await make().run(['check-page']);
+  expect([code, output.slice(0, 15)]).toEqual([0, '<!doctype html>']);
+});
+
 testImage('names its maker and runs as a number that is not root', async (make) => {
   const container = make();
   await container.start(['--help'], {});

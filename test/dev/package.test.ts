@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { makeCheckPage } from '../../dev/check-page';
 import { until, within } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
 import { trySecretOf } from '../../src/try/example';
@@ -35,6 +36,7 @@ beforeAll(async () => {
   const packed = ['README.md', 'LICENSE', 'package.json', '.npmrc', 'migrations', 'pages', 'schemas'];
   await run('cp', ['-R', ...packed, copy], { cwd: projectRoot });
   compileProject(projectRoot, join(copy, 'dist'));
+  writeFileSync(join(copy, 'dist', 'check.html'), await makeCheckPage(projectRoot));
   const packing = { cwd: copy, env: environment, timeout: PACK_DEADLINE_MS };
   const archive = (await run('npm', ['pack', '--silent', '--ignore-scripts'], packing)).stdout.trim();
   const listed = await run('tar', ['-tzf', join(copy, archive)]);
@@ -92,6 +94,12 @@ test('checks a file, and names each fault', async () => {
   expect(await promoIntake(['check', example])).toMatchObject({ code: 0 });
 });
 
+test('prints the page that checks events', async () => {
+  const page = await makeCheckPage(projectRoot);
+  expect(await promoIntake(['check-page'])).toEqual({ code: 0, output: page });
+  expect(files).toContain('package/dist/check.html');
+});
+
 test('tries, sends and reconciles', async () => {
   const child = spawn('npx', ['--no-install', 'promo-intake', 'try', '--port', '0'], {
     ...{ cwd: join(directory, 'empty'), env: environment },
@@ -116,6 +124,7 @@ test('tries, sends and reconciles', async () => {
   expect(await promoIntake(['send', file, ...target, '--json'], secrets)).toMatchObject({
     output: expect.stringContaining('"verdict":"duplicate"'),
   });
+  expect((await fetch(`${address}/check`)).status).toBe(200);
   const page = await (await fetch(`${address}/try`)).text();
   expect(page).toBe(readFileSync(join(projectRoot, 'pages/try/page.html'), 'utf8'));
   const asked = write('reconcile.ndjson', [aBet({ event_id: 'a' }), aBet({ event_id: 'never' })]);
