@@ -167,6 +167,7 @@ testInBrowser('a file is checked by its bytes, also where the text cannot show t
   await page
     .getByLabel('Or open a file')
     .setInputFiles({ name: 'latin-1.json', mimeType: '', buffer: latin1 });
+  await page.getByText('The file latin-1.json.').waitFor();
   expect(await shown(page)).toEqual(await checked(latin1, undefined));
   expect((await shown(page)).lines).toContain('is not valid UTF-8 at byte');
   expect(await page.locator('#source').textContent()).toContain(
@@ -177,6 +178,7 @@ testInBrowser('a file is checked by its bytes, also where the text cannot show t
   await page
     .getByLabel('Or open a file')
     .setInputFiles({ name: 'windows.ndjson', mimeType: '', buffer: windows });
+  await page.getByText('The file windows.ndjson.').waitFor();
   expect(await shown(page)).toEqual(await checked(windows, undefined));
   await page.getByRole('button', { name: 'Clear' }).click();
   expect(await shown(page)).toEqual({ lines: '', summary: 'No events yet.' });
