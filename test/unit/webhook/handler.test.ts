@@ -294,7 +294,7 @@ test('a connection without a valid signature ends with its first answer; a signe
   const toUnsigned = heard(unsigned);
   await once(unsigned, 'close');
   expect(toUnsigned()).toMatch(/^HTTP\/1\.1 413 .*\r\nconnection: close\r\n/is);
-  expect(toUnsigned()).not.toContain('404');
+  expect(toUnsigned()).not.toContain('HTTP/1.1 404');
 
   const signed = talk(webhook, signedText(JSON.stringify(aBet())));
   const toSigned = heard(signed);
