@@ -118,6 +118,8 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'docs/queries.md -- Counted bets of the last week in rounds': 0.1,
   'docs/queries.md -- Deliveries whose event_id': 0.01,
   'docs/queries.md -- Rounds of the last week that': 0.1,
+  'docs/queries.md -- Bets that still count, by brand': 0.01,
+  'docs/queries.md -- The share of rejected events': 0.01,
   'docs/tables.md -- The duplicates of one event': 0.01,
   'docs/tables.md -- Verdict and reason of one event': 0.01,
   'docs/tables.md -- The newest entries': 0.5,
