@@ -322,7 +322,7 @@ describe('a store that cannot decide', () => {
     ],
     [
       'a column of another type',
-      'drop view promo.verdicts, promo.test_verdicts, promo.ledger, promo_store.all_entries cascade; alter table promo_store.history alter column brand_no type bigint',
+      'drop view promo.verdicts, promo.test_verdicts, promo.ledger, promo_store.all_entries, promo_store.changes cascade; alter table promo_store.history alter column brand_no type bigint',
     ],
     [
       'a column of a narrower type',
