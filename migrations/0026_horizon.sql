@@ -24,6 +24,7 @@ alter table promo_store.resends add column batch_no bigint;
 alter table promo_store.resends alter column batch_no set default promo_store.batch_of_transaction();
 comment on column promo_store.resends.batch_no is 'Number of the batch that answered the delivery. Null for deliveries from before the migration 0026. Older workers get it by the default.';
 create index resends_batch on promo_store.resends using brin (batch_no) with (pages_per_range = 32);
+select promo_store.sample_little(relname) from pg_class join pg_inherits on inhrelid = oid where inhparent = 'promo_store.resends'::regclass;
 
 -- ---------------------------------------------------------------- the horizon
 

@@ -180,6 +180,7 @@ test('tables with a feed are unique by it, except by the number of a round, and 
   ).toEqual([
     ['promo_store.brands'],
     ['promo_store.feeds'],
+    ['promo_store.fold_generations'],
     ['promo_store.move_steps'],
     ['promo_store.wallet_calls'],
   ]);
