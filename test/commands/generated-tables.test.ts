@@ -25,6 +25,7 @@ test('every view for analysts, and each of its columns, has a comment', () => {
         'anomalies',
         'attributions',
         'cell',
+        'connections',
         'deliveries',
         'events',
         'ledger',
