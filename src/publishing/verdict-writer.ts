@@ -47,14 +47,13 @@ export class VerdictWriter {
   }
 
   /**
-   * The message for an answer; null for a dead letter, which belongs to no operator. The key is the feed and
+   * The message for an answer for which `hasMessage` holds; null for a dead letter. The key is the feed and
    * the event, so that all messages about one event stay in order.
    */
   encode(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
     const outcome = outcomeFields(answer);
-    // Who computes promotions reads this topic, and no test may count there (C11).
-    if (connection === null || connection.isTest === true || outcome === null) return null;
+    if (connection === null || outcome === null) return null;
     if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
     const about = this.about(connection, answer.decidedAt ?? null);
     if (outcome === ACCEPTED_FIELDS && answer.reversed === undefined && this.writeAccepted(about, answer))
