@@ -130,7 +130,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'docs/tables.md -- One round.': 0.01,
   'docs/tables.md -- The round of one refund': 0.1,
   'docs/tables.md -- The newest verdicts': 0.15,
-  'docs/tables.md -- The time of the newest verdict': 0.1,
+  'docs/tables.md -- The time of the newest verdict': 0.15,
   'docs/tables.md -- One event.': 0.1,
   'docs/tables.md -- Some rounds, by a list': 0.25,
   'docs/tables.md -- Up to a hundred rounds': 0.5,
