@@ -180,7 +180,7 @@ promo-intake send events.ndjson --url ${address} --connection ${first}
 
 Or ask which events of a file never came:
 
-DATABASE_URL='${databaseUrl}' promo-intake reconcile events.ndjson --connection ${first}
+promo-intake reconcile events.ndjson --url ${address} --connection ${first}
 
 promo-intake try is ready, after ${(tookMs / 1_000).toFixed(1)} s
 `;
