@@ -81,8 +81,20 @@ function portTrouble(chain: readonly Cause[]): string | undefined {
   return found && portIsTaken('HTTP_PORT', found.message);
 }
 
+/**
+ * Handles the failure of a server's start.
+ *
+ * @param setting the setting or option that names the port
+ * @throws Unable with the remedy
+ */
+export function refusePort(setting: string): (error: unknown) => never {
+  return (error) => {
+    throw new Unable(portIsTaken(setting, messageOf(error)));
+  };
+}
+
 /** @param setting the setting that names the port @param problem Node's message */
-export function portIsTaken(setting: string, problem: string): string {
+function portIsTaken(setting: string, problem: string): string {
   return `${setting} cannot be served: ${problem}. Set it to a free port that this process may use, or to 0 for any free port.`;
 }
 

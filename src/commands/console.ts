@@ -1,23 +1,20 @@
 /** `promo-intake console`: shows each operator its own events, until a signal stops it. */
 import { DONE, FAILED } from '../cli/exit-codes';
-import { portIsTaken, Unable } from '../cli/explain-error';
+import { refusePort } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
-import { lacksMigrations } from '../cli/remedies';
 import { readConfig } from '../config/config';
 import { makeConsoleHandler } from '../console/handler';
 import { makePageReader, PAGES_AT_ONCE } from '../console/reader';
 import { serveConsole } from '../console/server';
 import { limitWrongTokens } from '../console/tokens';
-import { pendingMigrations } from '../ledger/migrate';
 import { makeAddresses } from '../lib/address';
 import { systemClock } from '../lib/clock';
-import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveTokens } from './live-secrets';
-import { makeStart, serve } from './service';
+import { makeStart, needMigrations, serve } from './service';
 import { CONSOLE_SETTINGS } from './settings';
 
 /** @returns the exit code */
@@ -42,8 +39,7 @@ export async function serveOperators(): Promise<number> {
         start: () => makePool({ ...DATABASE, maxConnections: PAGES_AT_ONCE, applicationName }, logger),
         stop: (pool) => pool.end(),
       });
-      const pending = await makeStart(stop, logger)('Postgres', () => pendingMigrations(DATABASE, 'promo'));
-      if (pending.length > 0) throw new Unable(lacksMigrations(pending));
+      await needMigrations(makeStart(stop, logger), DATABASE, 'promo');
       const tokens = makeLiveTokens(CONSOLE.tokens, systemClock.now, logger);
       const handle = makeConsoleHandler({
         ...{ tokens, logger, metrics, wallNow: Date.now },
@@ -55,9 +51,7 @@ export async function serveOperators(): Promise<number> {
         name: 'server',
         async start() {
           const server = await serveConsole(CONSOLE.port, { handle, addresses, logger }).catch(
-            (error: unknown): never => {
-              throw new Unable(portIsTaken('CONSOLE_PORT', messageOf(error)));
-            },
+            refusePort('CONSOLE_PORT'),
           );
           logger.info({ port: server.port, operators: [...tokens().keys()] }, 'console started');
           return server;

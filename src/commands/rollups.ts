@@ -2,21 +2,18 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DONE, FAILED } from '../cli/exit-codes';
-import { Unable } from '../cli/explain-error';
 import type { Options } from '../cli/option-values';
 import { packageVersion } from '../cli/package-version';
-import { lacksMigrations } from '../cli/remedies';
 import { readConfig } from '../config/config';
 import { makeFold } from '../fold/fold';
 import { runFold } from '../fold/run';
-import { pendingMigrations } from '../ledger/migrate';
 import { systemClock } from '../lib/clock';
 import { makePool } from '../postgres/pool';
 import { ROLLUP_RESULTS } from '../rollups/rollups';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { BY_SIGNAL } from './lifecycle';
-import { makeStart, serve } from './service';
+import { makeStart, needMigrations, serve } from './service';
 import { ROLLUPS_SETTINGS } from './settings';
 
 /** Between two looks for new verdicts. A verdict is in the rollups a moment after this time. */
@@ -55,8 +52,7 @@ export async function rollups(options: Options): Promise<number> {
         stop: (pool) => pool.end(),
       });
       const step = makeStart(stop, logger);
-      const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
-      if (pending.length > 0) throw new Unable(lacksMigrations(pending));
+      await needMigrations(step, config.DATABASE);
       const fold = makeFold(pool, ROLLUP_RESULTS, {
         holder: `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`,
         leaseMs: LEASE_MS,

@@ -2,11 +2,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
-import { portIsTaken, Unable } from '../cli/explain-error';
+import { refusePort, Unable } from '../cli/explain-error';
 import { integerOf, type Options } from '../cli/option-values';
 import { readConfig } from '../config/config';
 import { systemClock } from '../lib/clock';
-import { messageOf } from '../lib/errors';
 import { counted } from '../lib/printable';
 import { makePool } from '../postgres/pool';
 import { describeFileFault } from '../reference-file/report';
@@ -107,11 +106,7 @@ export async function sandbox(options: Options): Promise<number> {
           name: 'server',
           async start() {
             const openapi = JSON.stringify(SANDBOX_OPENAPI);
-            const server = await serveSandbox(port, { handler, openapi, logger }).catch(
-              (error: unknown): never => {
-                throw new Unable(portIsTaken('--port', messageOf(error)));
-              },
-            );
+            const server = await serveSandbox(port, { handler, openapi, logger }).catch(refusePort('--port'));
             logger.info({ port: server.port, keys: [...keys.keys()] }, 'sandbox started');
             return server;
           },

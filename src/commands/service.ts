@@ -133,13 +133,27 @@ export function tracingPart(
 }
 
 /**
+ * Waits for Postgres.
+ *
+ * @param schema see `pendingMigrations`
+ * @throws Unable if migrations are missing
+ */
+export async function needMigrations(
+  start: Start,
+  access: StoreAccess,
+  schema?: Parameters<typeof pendingMigrations>[1],
+): Promise<void> {
+  const pending = await start('Postgres', () => pendingMigrations(access, schema));
+  if (pending.length > 0) throw new Unable(lacksMigrations(pending));
+}
+
+/**
  * Waits for Postgres, and creates the tables of the coming months.
  *
  * @throws Unable if migrations are missing
  */
 export async function needStore(start: Start, access: StoreAccess, store: Store): Promise<void> {
-  const pending = await start('Postgres', () => pendingMigrations(access));
-  if (pending.length > 0) throw new Unable(lacksMigrations(pending));
+  await needMigrations(start, access);
   await start('Postgres', () => ensureMonths(store));
 }
 

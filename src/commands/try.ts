@@ -2,14 +2,13 @@
 import { isIP } from 'node:net';
 import { MAX_BYTES, MAX_EVENTS } from '../check/request-limits';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
-import { portIsTaken, Unable } from '../cli/explain-error';
+import { refusePort } from '../cli/explain-error';
 import { integerOf, type Options, wrong } from '../cli/option-values';
 import { print } from '../cli/output';
 import type { ReferenceDocument } from '../domain/reference';
 import { runMigrations } from '../ledger/migrate';
 import { applyReference, makeReferences } from '../ledger/reference-store';
 import { systemClock } from '../lib/clock';
-import { messageOf } from '../lib/errors';
 import { counted, inOneLine, quoted } from '../lib/printable';
 import { makePool } from '../postgres/pool';
 import { describeFileFault, type ParsedReference, readReference } from '../reference-file/reference-file';
@@ -120,9 +119,7 @@ export async function tryIntake(options: Options): Promise<number> {
                     log.clear();
                   }),
               }),
-            }).catch((error: unknown): never => {
-              throw new Unable(portIsTaken('--port', messageOf(error)));
-            }),
+            }).catch(refusePort('--port')),
           stop: (running, withinMs) => running.close(withinMs),
         });
         await print(welcome(server.port, connections, postgres.databaseUrl, performance.now() - began));

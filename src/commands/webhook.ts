@@ -2,7 +2,7 @@
  * `promo-intake webhook`: receives events over HTTP and decides them until a signal stops it.
  */
 import { DONE, FAILED } from '../cli/exit-codes';
-import { portIsTaken, Unable } from '../cli/explain-error';
+import { refusePort } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
 import type { Reference } from '../domain/reference';
@@ -11,7 +11,6 @@ import type { References } from '../intake/judge-and-decide';
 import { makeKafka } from '../kafka/client/client';
 import { makeReferences } from '../ledger/reference-store';
 import { NEVER, systemClock } from '../lib/clock';
-import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
 import { observeThrottling } from '../stream/worker-metrics';
 import { makeLogger } from '../telemetry/logger';
@@ -93,9 +92,7 @@ export async function webhook(): Promise<number> {
       await start({
         name: 'server',
         async start() {
-          const server = await serveWebhook(port, deps).catch((error: unknown): never => {
-            throw new Unable(portIsTaken('WEBHOOK_PORT', messageOf(error)));
-          });
+          const server = await serveWebhook(port, deps).catch(refusePort('WEBHOOK_PORT'));
           logger.info({ port: server.port, connections: [...secrets().keys()] }, 'webhook started');
           return server;
         },
