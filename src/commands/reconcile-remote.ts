@@ -1,12 +1,9 @@
 /** Looks entries up by signed requests to a webhook, in requests of its limits. */
 
 import { isUtf8 } from 'node:buffer';
-import { randomUUID } from 'node:crypto';
 import { MAX_BYTES } from '../check/request-limits';
 import { NO_TAGS } from '../domain/event/player-tag';
 import { bodyBytes, valuesOf } from '../domain/event/request-body';
-import { backoffMs } from '../lib/backoff';
-import { systemClock } from '../lib/clock';
 import { withoutMark } from '../reconciliation/asked';
 import { type Standing, standingOf } from '../reconciliation/standing';
 import type { WebhookTarget } from '../webhook/client';
@@ -14,6 +11,7 @@ import { askForStandings } from '../webhook/reconcile-client';
 import { MAX_RECONCILED_VALUES } from '../webhook/reconciling';
 import type { Verdicts } from './reconcile-file';
 import type { Entry } from './reconcile-report';
+import { untilAnswered } from './signed-retry';
 
 /** Entries of one look-up: their events fit into few requests, and the progress moves. */
 const AT_ONCE = 3_000;
@@ -123,20 +121,11 @@ async function askUntilAnswered(
   report: (text: string) => void,
   stop: AbortSignal,
 ): Promise<readonly Standing[] | null> {
-  const id = `msg_${randomUUID()}`;
   const events = questions.map(({ text }) => text);
-  for (let failures = 1; ; failures++) {
-    const answer = await askForStandings(target, id, events, stop);
-    if (answer.type === 'reconciled') return answer.standings;
-    if (stop.aborted) return null;
-    if (answer.type === 'refused') {
-      report(`cannot be looked up: ${answer.because}`);
-      return null;
-    }
-    // The answer sets the shortest wait. The backoff makes it longer while the webhook stays unreachable.
-    const waitMs = Math.max(answer.waitMs, backoffMs(failures));
-    report(`asking again in ${waitMs / 1000} s: ${answer.because}`);
-    await systemClock.sleep(waitMs, stop);
-    if (stop.aborted) return null;
-  }
+  const reports = {
+    refused: (because: string) => report(`cannot be looked up: ${because}`),
+    retried: (because: string, seconds: number) => report(`asking again in ${seconds} s: ${because}`),
+  };
+  const answer = await untilAnswered((id) => askForStandings(target, id, events, stop), reports, stop);
+  return answer?.standings ?? null;
 }

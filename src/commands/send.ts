@@ -4,7 +4,6 @@
  */
 
 import { isUtf8 } from 'node:buffer';
-import { randomUUID } from 'node:crypto';
 import { isBatchOfEvents, type Line, readEvents, readLines } from '../check/lines';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from '../check/request-limits';
 import { makeTally } from '../check/tally';
@@ -15,11 +14,10 @@ import { readConfig } from '../config/config';
 import { bodyBytes, valuesOf } from '../domain/event/request-body';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { nameOf } from '../domain/verdict/reasons';
-import { backoffMs } from '../lib/backoff';
-import { systemClock } from '../lib/clock';
 import { parseJson } from '../lib/json';
 import { type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
 import { SEND_SETTINGS } from './settings';
+import { untilAnswered } from './signed-retry';
 import { targetOf } from './webhook-target';
 
 export interface SendCommandOptions {
@@ -147,28 +145,17 @@ async function sendUntilAnswered(
   report: (text: string) => void,
   stop: AbortSignal,
 ): Promise<readonly ReceivedVerdict[] | null> {
-  const id = `msg_${randomUUID()}`;
   const lines =
     batch.length === 0 ? 'an empty rehearsal' : `lines ${batch[0]?.number}-${batch.at(-1)?.number}`;
-  for (let failures = 1; ; failures++) {
-    const sent = await sendBatch(
-      target,
-      id,
-      batch.map(({ bytes }) => bytes),
-      stop,
-    );
-    if (sent.type === 'decided') return sent.verdicts;
-    if (stop.aborted) return null;
-    if (sent.type === 'refused') {
-      report(`: ${lines} ${batch.length === 0 ? 'was' : 'were'} not accepted: ${sent.because}`);
-      return null;
-    }
-    // The answer sets the shortest wait. The backoff makes it longer while the webhook stays unreachable.
-    const waitMs = Math.max(sent.waitMs, backoffMs(failures));
-    report(`: ${lines} will be sent again in ${waitMs / 1000} s: ${sent.because}`);
-    await systemClock.sleep(waitMs, stop);
-    if (stop.aborted) return null;
-  }
+  const events = batch.map(({ bytes }) => bytes);
+  const reports = {
+    refused: (because: string) =>
+      report(`: ${lines} ${batch.length === 0 ? 'was' : 'were'} not accepted: ${because}`),
+    retried: (because: string, seconds: number) =>
+      report(`: ${lines} will be sent again in ${seconds} s: ${because}`),
+  };
+  const sent = await untilAnswered((id) => sendBatch(target, id, events, stop), reports, stop);
+  return sent?.verdicts ?? null;
 }
 
 /**
