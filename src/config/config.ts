@@ -10,7 +10,7 @@ import { kafka } from './kafka';
 import { type ConfigFault, type Environment, type Group, readSetting, type SettingTable } from './reading';
 import { registry } from './registry';
 import { rejectLimit } from './reject-limit';
-import { FILE_SUFFIX, integer, oneOf, setting, text, type ValueOf } from './setting';
+import { FILE_SUFFIX, integer, oneOf, portNumber, setting, text, type ValueOf } from './setting';
 import { OPENTELEMETRY, traces } from './traces';
 import { webhookSettings } from './webhook';
 
@@ -22,7 +22,6 @@ export class ConfigError extends Error {
 }
 
 const TOPIC = /^[a-zA-Z0-9._-]{1,249}$/;
-const MAX_PORT = 65_535;
 
 function list(check: (entry: string) => string | undefined, example: string) {
   return (text: string): { value: readonly string[] } | { problem: string; remedy: string } => {
@@ -117,7 +116,7 @@ export const SETTINGS = {
     describe: 'Port of /livez, /readyz and /metrics. 0: any free port; the log has its number.',
     fallback: '8080',
     example: '8080',
-    parse: integer(0, MAX_PORT),
+    parse: portNumber,
   }),
   LIVENESS_HEARTBEAT: setting({
     describe:

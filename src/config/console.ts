@@ -1,9 +1,7 @@
 /** The settings of the console: its port, and the tokens of operators. */
 import { group } from './reading';
-import { integer, type Parsed, type Secret, secret, setting } from './setting';
-import { looksSecret, networks } from './webhook';
-
-const MAX_PORT = 65_535;
+import { jsonEntries, networks, type Parsed, portNumber, type Secret, secret, setting } from './setting';
+import { looksSecret } from './webhook';
 
 export interface ConsoleSettings {
   readonly port: number;
@@ -21,7 +19,7 @@ const SETTINGS = {
     describe: 'Port of the console. 0: any free port; the log has its number.',
     fallback: '8083',
     example: '8083',
-    parse: integer(0, MAX_PORT),
+    parse: portNumber,
   }),
   CONSOLE_TOKENS: secret({
     describe:
@@ -60,17 +58,11 @@ const LEAST_DIFFERENT = 10;
  */
 export function readTokens(text: string): Parsed<ConsoleTokens> {
   const wrong = (problem: string) => ({ problem, remedy: REMEDY });
-  let written: unknown;
-  try {
-    written = JSON.parse(text);
-  } catch {
-    return wrong('is not JSON');
-  }
-  if (typeof written !== 'object' || written === null || Array.isArray(written))
-    return wrong('is not a JSON object');
+  const written = jsonEntries(text);
+  if (typeof written === 'string') return wrong(written);
   const tokens = new Map<string, string[]>();
   const owners = new Map<string, string>();
-  for (const [index, [operator, value]] of Object.entries(written).entries()) {
+  for (const [index, [operator, value]] of written.entries()) {
     const id = looksSecret(operator) ? `entry ${index + 1}` : JSON.stringify(operator);
     const list: unknown[] = Array.isArray(value) ? value : [value];
     if (operator === '' || list.length === 0) return wrong(`has no token for ${id}, or no operator`);

@@ -1,5 +1,6 @@
 /** The type of a setting, and the types of values that several settings share. */
 import { readFileSync } from 'node:fs';
+import { isIP, isIPv6 } from 'node:net';
 
 /** A fault of a value, and its remedy. */
 export interface Problem {
@@ -81,6 +82,41 @@ export function integer(least: number, most: number): Parse<number> {
     };
   };
   return Object.assign(parse, { accepts: { least, most } });
+}
+
+const MAX_PORT = 65_535;
+
+/** The port of a server; 0 for any free port. */
+export const portNumber = integer(0, MAX_PORT);
+
+/** Parses addresses and networks, comma-separated. */
+export function networks(text: string): Parsed<readonly string[]> {
+  const written = text.split(',').map((each) => each.trim());
+  const wrong = written.find((each) => !isNetwork(each));
+  if (wrong === undefined) return { value: written };
+  return {
+    problem: `"${wrong}" is neither an address nor a network`,
+    remedy: 'Write addresses such as 192.0.2.7 and networks such as 10.0.0.0/8 or fd00::/8, comma-separated',
+  };
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/');
+  if (isIP(address) === 0 || more.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32));
+}
+
+/** The entries of a JSON object; for another text the problem, in words that do not repeat the text. */
+export function jsonEntries(text: string): readonly (readonly [string, unknown])[] | string {
+  let written: unknown;
+  try {
+    written = JSON.parse(text);
+  } catch {
+    return 'is not JSON';
+  }
+  if (typeof written !== 'object' || written === null || Array.isArray(written))
+    return 'is not a JSON object';
+  return Object.entries(written);
 }
 
 export function url(...protocols: string[]) {

@@ -1,9 +1,16 @@
 /** The settings of the webhook: its port, its limits, and the secrets that requests are signed with. */
-import { isIP, isIPv6 } from 'node:net';
 import { group } from './reading';
-import { integer, type Parsed, type Secret, secret, setting } from './setting';
+import {
+  integer,
+  jsonEntries,
+  networks,
+  type Parsed,
+  portNumber,
+  type Secret,
+  secret,
+  setting,
+} from './setting';
 
-const MAX_PORT = 65_535;
 const MAX_BODY_BYTES = 8 * 1024 ** 2;
 /** The most events that one transaction decides. */
 const MAX_BATCH_EVENTS = 8_000;
@@ -30,7 +37,7 @@ const SETTINGS = {
     describe: 'Port of the webhook. 0: any free port; the log has its number.',
     fallback: '8081',
     example: '8081',
-    parse: integer(0, MAX_PORT),
+    parse: portNumber,
   }),
   WEBHOOK_SECRETS: secret({
     describe:
@@ -108,23 +115,6 @@ export const webhookSettings = group(SETTINGS, (reading): WebhookSettings | unde
   };
 });
 
-/** Parses addresses and networks, comma-separated. */
-export function networks(text: string): Parsed<readonly string[]> {
-  const written = text.split(',').map((each) => each.trim());
-  const wrong = written.find((each) => !isNetwork(each));
-  if (wrong === undefined) return { value: written };
-  return {
-    problem: `"${wrong}" is neither an address nor a network`,
-    remedy: 'Write addresses such as 192.0.2.7 and networks such as 10.0.0.0/8 or fd00::/8, comma-separated',
-  };
-}
-
-function isNetwork(text: string): boolean {
-  const [address = '', bits, ...more] = text.split('/');
-  if (isIP(address) === 0 || more.length > 0) return false;
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32));
-}
-
 const REMEDY =
   'Write an object such as {"acme-hook": "whsec_..."}. This makes a secret: echo "whsec_$(openssl rand -base64 32)"';
 const PREFIX = 'whsec_';
@@ -137,16 +127,10 @@ const [LEAST_BYTES, MOST_BYTES] = [24, 64];
  */
 export function readSecrets(text: string): Parsed<WebhookSecrets> {
   const wrong = (problem: string) => ({ problem, remedy: REMEDY });
-  let written: unknown;
-  try {
-    written = JSON.parse(text);
-  } catch {
-    return wrong('is not JSON');
-  }
-  if (typeof written !== 'object' || written === null || Array.isArray(written))
-    return wrong('is not a JSON object');
+  const written = jsonEntries(text);
+  if (typeof written === 'string') return wrong(written);
   const secrets = new Map<string, Buffer[]>();
-  for (const [index, [connection, value]] of Object.entries(written).entries()) {
+  for (const [index, [connection, value]] of written.entries()) {
     if (looksSecret(connection) && typeof value === 'string' && !looksSecret(value))
       return wrong(`has a secret where an id belongs, at entry ${index + 1}: exchange the two`);
     if (PREFIXED.test(connection)) return wrong(`has a secret where an id belongs, at entry ${index + 1}`);
