@@ -155,8 +155,31 @@ export function table<R>(caption: string, columns: readonly Column<R>[], rows: r
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}"><table><caption>${caption}</caption><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
+/** The form of a page that shows one event or one round, where the address names none. */
+export function askForId(path: string, name: string, feed: string): Html {
+  return html`<p>Enter the ${name} as you sent it.</p>
+<form class="sign-in" action="${path}" method="get"><label>${name} <input name="id" required autocomplete="off"></label>
+<label>Feed, if it is not your own one <input name="feed" value="${feed}" autocomplete="off"></label><button>Find</button></form>`;
+}
+
 /** Said in place of rows. */
 export const TOO_SLOW = html`<p class="warning" role="status">The database did not answer within 5 s, and the query was ended. Choose a shorter range of time.</p>`;
+
+/** The rows of a range of time, or why there are none. */
+export function rangeTable<R>(
+  {
+    rows,
+    isTooSlow,
+    hasMore,
+  }: { readonly rows: readonly R[]; readonly isTooSlow: boolean; readonly hasMore: boolean },
+  caption: string,
+  columns: readonly Column<R>[],
+): Html {
+  return html`${isTooSlow && TOO_SLOW}
+${!isTooSlow && rows.length === 0 && html`<p>None.</p>`}
+${rows.length > 0 && table(caption, columns, rows)}
+${hasMore && html`<p class="note">There are more. Choose a shorter or an earlier range.</p>`}`;
+}
 
 export function facts(pairs: readonly (readonly [string, Html | string | null])[]): Html {
   const items = pairs

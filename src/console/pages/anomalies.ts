@@ -1,7 +1,7 @@
 /** The operator's rounds that contradict themselves. Pure. */
 import { ANOMALIES, type Anomaly } from '../../domain/verdict/round';
 import { type Html, html } from '../html';
-import { rangeChoice, roundLink, shownTime, TOO_SLOW, table } from '../layout';
+import { rangeChoice, rangeTable, roundLink, shownTime } from '../layout';
 import { type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
@@ -29,20 +29,10 @@ export async function anomaliesPage(reader: PageReader, { range }: Parameters): 
   });
   return html`<p>No event was refused for it. Check how you make these rounds. The range is that of each round's first event.</p>
 ${rangeChoice('/anomalies', range)}
-${found.isTooSlow && TOO_SLOW}
-${!found.isTooSlow && found.rows.length === 0 && html`<p>None.</p>`}
-${
-  found.rows.length > 0 &&
-  table(
-    'Rounds that contradict themselves, newest first',
-    [
-      { head: 'Opened at', cell: ({ opened_at }) => shownTime(opened_at) },
-      { head: 'Round', cell: (row) => roundLink(reader.scope, row) },
-      { head: 'Anomaly', cell: ({ anomaly }) => html`<code>${anomaly}</code>` },
-      { head: 'Meaning and remedy', cell: ({ anomaly }) => anomalyText(anomaly) },
-    ],
-    found.rows,
-  )
-}
-${found.hasMore && html`<p class="note">There are more. Choose a shorter or an earlier range.</p>`}`;
+${rangeTable(found, 'Rounds that contradict themselves, newest first', [
+  { head: 'Opened at', cell: ({ opened_at }) => shownTime(opened_at) },
+  { head: 'Round', cell: (row) => roundLink(reader.scope, row) },
+  { head: 'Anomaly', cell: ({ anomaly }) => html`<code>${anomaly}</code>` },
+  { head: 'Meaning and remedy', cell: ({ anomaly }) => anomalyText(anomaly) },
+])}`;
 }

@@ -1,14 +1,14 @@
 /** One event: its verdict, and every further delivery of it. Pure. */
-import { duplicateRemedy, outcomeOf, REASONS, type ReasonInfo } from '../../domain/verdict/reasons';
+import { ACCEPTED, duplicateRemedy, outcomeOf, REASONS, type ReasonInfo } from '../../domain/verdict/reasons';
 import { type Html, html } from '../html';
-import { facts, roundLink, shownText, shownTime, table, verdictTag } from '../layout';
+import { askForId, facts, roundLink, shownText, shownTime, table, verdictTag } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { FoundRows, PageReader } from '../reader';
 import type { Columns } from '../scope';
 
 export async function eventPage(reader: PageReader, { feed, id }: Parameters): Promise<Html> {
-  if (id === null) return ask(feed);
+  if (id === null) return askForId('/event', 'event_id', feed);
   const named = { feed, event: id };
   const [found] = (await reader.read(QUERIES.event, named)).rows;
   const [key] = (await reader.read(QUERIES.eventKey, named)).rows;
@@ -42,13 +42,7 @@ ${
 }
 ${reversals !== undefined && reversalsTable(reversals.rows)}
 <h2>Further deliveries</h2>
-${deliveriesOf(deliveries, about)}`;
-}
-
-function ask(feed: string): Html {
-  return html`<p>Enter the event_id as you sent it.</p>
-<form class="sign-in" action="/event" method="get"><label>event_id <input name="id" required autocomplete="off"></label>
-<label>Feed, if it is not your own one <input name="feed" value="${feed}" autocomplete="off"></label><button>Find</button></form>`;
+${deliveriesOf(deliveries, about?.name ?? null)}`;
 }
 
 function neverDecided(id: string, feed: string): Html {
@@ -60,6 +54,12 @@ function neverDecided(id: string, feed: string): Html {
 
 function reasonNamed(name: string | null): ReasonInfo | undefined {
   return REASONS.find((each) => each.name === name);
+}
+
+/** The remedy for a further delivery of an event. @param reason of its first verdict; null for accepted */
+export function remedyOfDuplicate(reason: string | null, contentDiffers: boolean): string | null {
+  const about = reasonNamed(reason);
+  return duplicateRemedy(about === undefined ? ACCEPTED : outcomeOf(about.name), contentDiffers);
 }
 
 interface Sourced {
@@ -90,11 +90,9 @@ function reversalsTable(
 
 function deliveriesOf(
   { rows, hasMore }: FoundRows<'connection_id' | 'received_at' | 'content_differs' | keyof Sourced>,
-  about: ReasonInfo | undefined,
+  reason: string | null,
 ): Html {
   if (rows.length === 0) return html`<p>None: the event came once.</p>`;
-  const outcome =
-    about === undefined ? { verdict: 'accepted' as const, reason: null, code: 0 } : outcomeOf(about.name);
   return html`${table(
     'Deliveries of this event_id after the decided one',
     [
@@ -104,7 +102,7 @@ function deliveriesOf(
       { head: 'Record', cell: recordOf },
       {
         head: 'Your remedy',
-        cell: ({ content_differs }) => duplicateRemedy(outcome, content_differs === 't') ?? 'Nothing to do.',
+        cell: ({ content_differs }) => remedyOfDuplicate(reason, content_differs === 't') ?? 'Nothing to do.',
       },
     ],
     rows,

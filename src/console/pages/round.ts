@@ -1,6 +1,7 @@
 /** One round: its events in the order of their verdicts, and its sums. Pure. */
 import { type Html, html } from '../html';
 import {
+  askForId,
   eventLink,
   facts,
   millisecondsOf,
@@ -16,7 +17,7 @@ import type { PageReader } from '../reader';
 import { anomalyText } from './anomalies';
 
 export async function roundPage(reader: PageReader, { feed, id }: Parameters): Promise<Html> {
-  if (id === null) return ask(feed);
+  if (id === null) return askForId('/round', 'round_id', feed);
   const named = { feed, round: id };
   const events = await reader.read(QUERIES.roundEvents, named);
   const sums = (await reader.read(QUERIES.round, named)).rows;
@@ -102,12 +103,6 @@ function stateOf(row: State, feedId: string, { scope }: PageReader): Html {
     ['Brand', shownText(row.brand)],
     ['Feed', shownText(feedId)],
   ]);
-}
-
-function ask(feed: string): Html {
-  return html`<p>Enter the round_id as you sent it.</p>
-<form class="sign-in" action="/round" method="get"><label>round_id <input name="id" required autocomplete="off"></label>
-<label>Feed, if it is not your own one <input name="feed" value="${feed}" autocomplete="off"></label><button>Find</button></form>`;
 }
 
 function unknown(id: string, feed: string): Html {
