@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 export const COMPLETION_CHANGES = ['completed', 'revoked', 'confirmed'] as const;
 export type CompletionChange = (typeof COMPLETION_CHANGES)[number];
 
-/** One completion: of which promotion, player and window, and the how-manieth. */
+/** Names one completion: its promotion, player, window, and number within the window. */
 export interface CompletionKey {
   readonly operatorId: string;
   readonly promotionId: string;

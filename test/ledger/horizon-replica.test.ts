@@ -1,9 +1,6 @@
 /** The horizon on a server of its own: with a prepared transaction, as a replica, and after the promotion. */
-import { chownSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { until } from '../../dev/servers/deadline';
 import { migratedDatabase, rowsOf, withClient } from '../support/ledger';
-import { dropDatabase, ownServers } from '../support/servers';
+import { dropDatabase, ownServers, restartAsReplica } from '../support/servers';
 
 /** Two starts of a server of its own, beside other tests. */
 jest.setTimeout(90_000);
@@ -36,25 +33,12 @@ test('a prepared transaction, a replica, and numbers from before its promotion a
     const horizon = await value('select promo.safe_up_to()');
     const lineage = await value('select promo.lineage()');
 
-    const data = (await value('show data_directory')) ?? '';
-    await postgres.stop();
-    writeFileSync(join(data, 'standby.signal'), '');
-    const owner = statSync(data);
-    chownSync(join(data, 'standby.signal'), owner.uid, owner.gid);
-    // It resolves once the server is promoted.
-    const started = postgres.start();
-    started.catch(() => {});
-    await until('the replica answers', STEP_WITHIN_MS, () =>
-      value('select pg_is_in_recovery()').then(
-        (answer) => answer === 't',
-        () => false,
-      ),
-    );
+    const { promoted } = await restartAsReplica(postgres, value, STEP_WITHIN_MS);
     await expect(value('select promo.safe_up_to()')).rejects.toThrow('this server is a replica');
     await expect(value('select count(*) from promo.changes(-1)')).rejects.toThrow('this server is a replica');
 
     await value('select pg_promote()');
-    await started;
+    await promoted;
     expect(Number(await value('select promo.safe_up_to()'))).toBeGreaterThanOrEqual(Number(horizon));
     await expect(value(`select count(*) from promo.changes(-1, null, '${lineage}')`)).rejects.toThrow(
       `the numbers of the copy are of the lineage ${lineage}`,

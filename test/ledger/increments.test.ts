@@ -2,8 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
-import type { Ledger } from '../../src/ledger/decide-batch';
-import { HeldWriter } from '../support/held-writer';
+import { HeldWriter, heldFor } from '../support/held-writer';
 import {
   aBet,
   aDeposit,
@@ -29,21 +28,6 @@ beforeEach(async () => {
   store = await freshStore();
 });
 afterEach(() => store.close());
-
-/** Holds each batch open behind its rows, so that batches commit in another order than their numbers. */
-const heldFor =
-  (milliseconds: () => number) =>
-  (ledger: Ledger): Ledger => ({
-    ...ledger,
-    decideBatch: (batch) =>
-      ledger.decideBatch({
-        ...batch,
-        async beforeCommit() {
-          await batch.beforeCommit?.();
-          await sleep(milliseconds());
-        },
-      }),
-  });
 
 function anyEvent(random: Random, sent: string[], name: string): Json {
   const event_id = sent.length > 0 && random.chance(0.15) ? random.pick(sent) : name;

@@ -1,11 +1,9 @@
 /** Rollups on a server of its own, whose store moves to a promoted replica. */
-import { chownSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
 import { makeFold } from '../../src/fold/fold';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
 import { aBet, freshStore } from '../support/ledger';
-import { ownServers } from '../support/servers';
+import { ownServers, restartAsReplica } from '../support/servers';
 
 const STEP_WITHIN_MS = 20_000;
 
@@ -35,23 +33,10 @@ test('a replica that becomes the primary goes on with the cursor that it has [L5
     await foldAll();
     await store.partition('acme').read(aBet({ event_id: 'b2' }));
 
-    const data = (await store.value('show data_directory')) ?? '';
-    await postgres.stop();
-    writeFileSync(join(data, 'standby.signal'), '');
-    const owner = statSync(data);
-    chownSync(join(data, 'standby.signal'), owner.uid, owner.gid);
-    // It resolves once the server is promoted.
-    const started = postgres.start();
-    started.catch(() => {});
-    await until('the replica answers', STEP_WITHIN_MS, () =>
-      store.value('select pg_is_in_recovery()').then(
-        (answer) => answer === 't',
-        () => false,
-      ),
-    );
+    const { promoted } = await restartAsReplica(postgres, (sql) => store.value(sql), STEP_WITHIN_MS);
     await expect(fold.step()).rejects.toThrow(/read-only|replica/);
     await store.rows('select pg_promote()');
-    await started;
+    await promoted;
     await until('it folds', STEP_WITHIN_MS, () =>
       foldAll().then(
         () => true,

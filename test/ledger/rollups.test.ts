@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { type Fold, makeFold } from '../../src/fold/fold';
-import type { Ledger } from '../../src/ledger/decide-batch';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { heldFor } from '../support/held-writer';
 import {
   aBet,
   aDeposit,
@@ -81,21 +81,6 @@ function anyEvent(random: Random, name: string): Json {
   if (random.chance(0.05)) return { ...make({ event_id: name }), occurred_at: 'now' };
   return make(isAccount ? { event_id: name } : fields);
 }
-
-/** Holds each batch open behind its rows, so that batches commit in another order than their numbers. */
-const heldFor =
-  (milliseconds: () => number) =>
-  (ledger: Ledger): Ledger => ({
-    ...ledger,
-    decideBatch: (batch) =>
-      ledger.decideBatch({
-        ...batch,
-        async beforeCommit() {
-          await batch.beforeCommit?.();
-          await sleep(milliseconds());
-        },
-      }),
-  });
 
 /** Four writers whose batches collide, until each has decided its batches. */
 async function write(seed: number, batches: number, prefix = ''): Promise<void> {

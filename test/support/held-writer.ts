@@ -1,5 +1,7 @@
-/** A writer that is held open between its number and the commit of its rows, as a slow batch is. */
+/** Writers that are held open between their number and the commit of their rows, as slow batches are. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
+import type { Ledger } from '../../src/ledger/decide-batch';
 
 /** The row of a verdict in the batch of this transaction, like the first verdict of the store. */
 export const HELD_ROW = `insert into promo_store.history (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
@@ -29,3 +31,18 @@ export class HeldWriter {
     await this.client.end();
   }
 }
+
+/** Holds each batch open behind its rows, so that batches commit in another order than their numbers. */
+export const heldFor =
+  (milliseconds: () => number) =>
+  (ledger: Ledger): Ledger => ({
+    ...ledger,
+    decideBatch: (batch) =>
+      ledger.decideBatch({
+        ...batch,
+        async beforeCommit() {
+          await batch.beforeCommit?.();
+          await sleep(milliseconds());
+        },
+      }),
+  });

@@ -1,8 +1,11 @@
 /** Real servers for tests: databases and topics of their own, or servers of their own. */
 import { randomBytes } from 'node:crypto';
+import { chownSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
 import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
+import { until } from '../../dev/servers/deadline';
 import { quietKafka } from '../../dev/servers/kafka-client';
 import { deleteTopics, makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
 
@@ -129,4 +132,32 @@ export function ownServers(options: StartOptions): Promise<Servers> {
     delete environment[variable];
   }
   return startServers({ ...options, environment });
+}
+
+/**
+ * Restarts an own Postgres as a replica, on the same data. `pg_promote()` ends that.
+ *
+ * @param value the first value of a query
+ * @returns once the replica answers; `promoted` resolves after its promotion
+ */
+export async function restartAsReplica(
+  postgres: NonNullable<Servers['postgres']>,
+  value: (sql: string) => Promise<string | null | undefined>,
+  withinMs: number,
+): Promise<{ readonly promoted: Promise<void> }> {
+  const data = (await value('show data_directory')) ?? '';
+  await postgres.stop();
+  const signal = join(data, 'standby.signal');
+  writeFileSync(signal, '');
+  const owner = statSync(data);
+  chownSync(signal, owner.uid, owner.gid);
+  const promoted = postgres.start();
+  promoted.catch(() => {});
+  await until('the replica answers', withinMs, () =>
+    value('select pg_is_in_recovery()').then(
+      (answer) => answer === 't',
+      () => false,
+    ),
+  );
+  return { promoted };
 }
