@@ -128,10 +128,12 @@ function contains({ startsAt, endsAt }: PromotionWindow, micros: bigint): boolea
   return (startsAt === null || micros >= startsAt) && (endsAt === null || micros < endsAt);
 }
 
-function later(a: bigint | null, b: bigint | null): bigint | null {
+/** The later of two times; null: no bound. */
+export function later(a: bigint | null, b: bigint | null): bigint | null {
   return a === null || (b !== null && b > a) ? b : a;
 }
 
-function earlier(a: bigint | null, b: bigint | null): bigint | null {
+/** The earlier of two times; null: no bound. */
+export function earlier(a: bigint | null, b: bigint | null): bigint | null {
   return a === null || (b !== null && b < a) ? b : a;
 }

@@ -2,22 +2,15 @@
  * The difference of two documents, and when it takes effect (docs/rules.md, P17). It is printed before a
  * document is applied.
  */
-import { quoted } from '../lib/printable';
-import { ONLY_WINDOW, type PromotionWindow } from './calendar';
+import { ONLY_WINDOW } from './calendar';
 import type { PromotionDefinition, PromotionDocument } from './definition';
+import { fieldsOf, plain } from './fields';
+import { instantText } from './local-time';
 import { compareBytes } from './ranking';
-import { compilePromotion } from './terms';
+import { define, type Effect, type Moment, remove, type Timeline, type TimelineChange } from './timeline';
 
-/** The windows that a change concerns. */
-export type Effect =
-  /** All windows of an added promotion, with the events that are stored already. */
-  | { readonly from: 'first_window' }
-  /** The windows that begin at this time or later. Microseconds since 1970. */
-  | { readonly from: 'time'; readonly at: bigint }
-  /** The only window has begun, and it never ends. */
-  | { readonly from: 'never' }
-  /** A removed promotion counts nothing from now on. */
-  | { readonly from: 'now' };
+/** The versions of all promotions by `promotionKey`. */
+export type Timelines = ReadonlyMap<string, Timeline>;
 
 export interface PromotionChange {
   readonly operator: string;
@@ -26,11 +19,39 @@ export interface PromotionChange {
   /** `field: old -> new` for a change, `field: new` for an addition, and nothing for a removal. */
   readonly details: readonly string[];
   readonly effect: Effect;
+  /** The versions afterwards. */
+  readonly timeline: Timeline;
+}
+
+export const promotionKey = ({ operator, id }: Pick<PromotionDefinition, 'operator' | 'id'>): string =>
+  `${operator}/${id}`;
+
+/**
+ * Returns every promotion that a document changes, by operator and id. The order of lists is no difference,
+ * except for the points of a leaderboard.
+ */
+export function planChanges(
+  stored: Timelines,
+  { promotions }: PromotionDocument,
+  moment: Moment,
+): PromotionChange[] {
+  const wanted = new Map(promotions.map((each) => [promotionKey(each), each]));
+  const removed = [...stored].flatMap(([key, timeline]) => {
+    if (wanted.has(key)) return [];
+    const change = remove(timeline, moment.at);
+    return change === undefined ? [] : [described(timeline[0].definition, change)];
+  });
+  const defined = [...wanted].flatMap(([key, definition]) => {
+    const change = define(stored.get(key), definition, moment);
+    return change === undefined ? [] : [described(definition, change)];
+  });
+  return [...defined, ...removed].sort(
+    (a, b) => compareBytes(a.operator, b.operator) || compareBytes(a.id, b.id),
+  );
 }
 
 /**
- * Returns every promotion that differs, by operator and id. The order of lists is no difference, except for
- * the points of a leaderboard.
+ * The difference of two files: the first one is in force since ever.
  *
  * @param at the time of the change, in microseconds since 1970
  */
@@ -39,26 +60,13 @@ export function describePromotionChanges(
   after: PromotionDocument,
   at: bigint,
 ): PromotionChange[] {
-  const old = byKey(before);
-  const now = byKey(after);
-  const changes: PromotionChange[] = [];
-  for (const [key, definition] of now) {
-    const previous = old.get(key);
-    const { operator, id } = definition;
-    const fields = fieldsOf(definition);
-    if (previous === undefined) {
-      const details = [...fields].map(([name, value]) => `${name}: ${value}`);
-      changes.push({ operator, id, change: 'added', details, effect: { from: 'first_window' } });
-      continue;
-    }
-    const details = differencesOf(fieldsOf(previous), fields);
-    if (details.length === 0) continue;
-    changes.push({ operator, id, change: 'changed', details, effect: effectOf(previous, at) });
-  }
-  for (const [key, { operator, id }] of old)
-    if (!now.has(key))
-      changes.push({ operator, id, change: 'removed', details: [], effect: { from: 'now' } });
-  return changes.sort((a, b) => compareBytes(a.operator, b.operator) || compareBytes(a.id, b.id));
+  const stored = new Map(
+    before.promotions.map((definition): [string, Timeline] => [
+      promotionKey(definition),
+      [{ version: 1, definition, since: null, until: null, removedAt: null }],
+    ]),
+  );
+  return planChanges(stored, after, { at, completeSince: null });
 }
 
 /** One line for each change. */
@@ -69,19 +77,13 @@ export function printPromotionChanges(changes: readonly PromotionChange[]): stri
   });
 }
 
-/**
- * The window in progress ends by the old definition. So no player sees the target move.
- *
- * @returns from when the new definition counts
- */
-function effectOf(previous: PromotionDefinition, at: bigint): Effect {
-  const window = windowIn(previous, at);
-  if (window === undefined) return { from: 'time', at };
-  return window.endsAt === null ? { from: 'never' } : { from: 'time', at: window.endsAt };
-}
-
-function windowIn(definition: PromotionDefinition, at: bigint): PromotionWindow | undefined {
-  return compilePromotion(definition).calendar.at(at);
+function described(
+  definition: PromotionDefinition,
+  { change, differences, effect, timeline }: TimelineChange,
+): PromotionChange {
+  const { operator, id } = definition;
+  const fields = change === 'added' ? [...fieldsOf(definition)].map(([name, is]) => `${name}: ${is}`) : [];
+  return { operator, id, change, details: [...fields, ...differences], effect, timeline };
 }
 
 function effectText(effect: Effect): string {
@@ -92,56 +94,9 @@ function effectText(effect: Effect): string {
       return 'counts nothing from now on; its completions stay';
     case 'never':
       return `without effect until it is recomputed: its window "${ONLY_WINDOW}" has begun and never ends`;
+    case 'removal':
+      return 'counts as if it had not been removed';
     case 'time':
-      return `for windows that begin at ${new Date(Number(effect.at / 1000n)).toISOString().replace('.000Z', 'Z')} or later`;
+      return `for windows that begin at ${instantText(effect.at)} or later`;
   }
-}
-
-function byKey({ promotions }: PromotionDocument): Map<string, PromotionDefinition> {
-  return new Map(promotions.map((each) => [`${each.operator}/${each.id}`, each]));
-}
-
-function differencesOf(old: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string[] {
-  return [...new Set([...old.keys(), ...now.keys()])].flatMap((name) => {
-    const [before, after] = [old.get(name), now.get(name)];
-    return before === after ? [] : [`${name}: ${before ?? 'not given'} -> ${after ?? 'not given'}`];
-  });
-}
-
-/** The fields of a definition as they are printed, by the names of the file: target.EUR, items.ruby.need. */
-function fieldsOf({ operator: _, id: _1, ...fields }: PromotionDefinition): Map<string, string> {
-  return new Map(Object.entries(fields).flatMap(([key, value]) => printed(inFile(key), value)));
-}
-
-function printed(name: string, value: unknown): [string, string][] {
-  if (Array.isArray(value)) {
-    const members: unknown[] = value;
-    const texts = members.filter((member) => typeof member === 'string');
-    if (texts.length === members.length)
-      return [[name, `[${[...new Set(texts)].sort(compareBytes).map(plain).join(', ')}]`]];
-    return members.flatMap((member, index) => {
-      const { id, rest } = withoutId(member);
-      return printed(`${name}.${id ?? index + 1}`, rest);
-    });
-  }
-  if (typeof value === 'object' && value !== null)
-    return Object.entries(value).flatMap(([key, child]) => printed(`${name}.${inFile(key)}`, child));
-  return value === undefined ? [] : [[name, String(value)]];
-}
-
-function withoutId(member: unknown): { id: string | undefined; rest: unknown } {
-  if (typeof member !== 'object' || member === null || !('id' in member))
-    return { id: undefined, rest: member };
-  const { id, ...rest } = member;
-  return { id: String(id), rest };
-}
-
-/** minAmount is min_amount in the file. A code of a currency stays as it is. */
-function inFile(key: string): string {
-  return /^[A-Z]/.test(key) ? key : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
-/** An id without quotes where nobody can misread it, else in quotes. */
-function plain(text: string): string {
-  return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
 }

@@ -173,7 +173,10 @@ export class PromotionFold {
 }
 
 /** Whether a version counts a window. A changed definition begins with a whole window (P17). */
-export function isOf({ since, until }: PromotionVersion, { startsAt }: PromotionWindow): boolean {
+export function isOf(
+  { since, until }: Pick<PromotionVersion, 'since' | 'until'>,
+  { startsAt }: PromotionWindow,
+): boolean {
   if (startsAt === null) return since === null;
   return (since === null || startsAt >= since) && (until === null || startsAt < until);
 }

@@ -40,3 +40,8 @@ export function readDuration(text: string): bigint | undefined {
   const seconds = UNIT_SECONDS.reduce((sum, unit, index) => sum + unit * Number(parts[index] ?? 0), 0);
   return BigInt(seconds) * 1_000_000n;
 }
+
+/** An instant for people: in UTC, to the millisecond where it has any. @param micros since 1970 */
+export function instantText(micros: bigint): string {
+  return new Date(Math.floor(Number(micros) / 1000)).toISOString().replace('.000Z', 'Z');
+}

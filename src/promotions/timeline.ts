@@ -1,0 +1,218 @@
+/**
+ * The versions of one promotion over time, and the version that a new definition makes (docs/rules.md, P17).
+ * A store keeps them. No window is ever counted by two versions.
+ */
+import { type Calendar, earlier, later, ONLY_WINDOW, type PromotionWindow } from './calendar';
+import type { PromotionDefinition } from './definition';
+import { differencesOf } from './fields';
+import { isOf } from './fold';
+import { instantText } from './local-time';
+import { compilePromotion } from './terms';
+
+/** A version, and the windows that it counts. Times are microseconds since 1970. */
+export interface DefinedVersion {
+  /** From 1. */
+  readonly version: number;
+  readonly definition: PromotionDefinition;
+  /** It counts windows that begin at this time or later; null: all. */
+  readonly since: bigint | null;
+  /** It counts windows that begin before this time; null: all. */
+  readonly until: bigint | null;
+  /** It counts no event that is decided at this time or later; null: the promotion is not removed. */
+  readonly removedAt: bigint | null;
+}
+
+/** The versions of a promotion in their order, at least one. */
+export type Timeline = readonly [DefinedVersion, ...DefinedVersion[]];
+
+/** The windows that a change concerns. */
+export type Effect =
+  /** All windows of an added promotion, with the events that are stored already. */
+  | { readonly from: 'first_window' }
+  /** The windows that begin at this time or later. Microseconds since 1970. */
+  | { readonly from: 'time'; readonly at: bigint }
+  /** The only window has begun, and it never ends. */
+  | { readonly from: 'never' }
+  /** A removed promotion counts nothing from now on. */
+  | { readonly from: 'now' }
+  /** A promotion that comes back unchanged counts as if it had not been removed. */
+  | { readonly from: 'removal' };
+
+/** The reason why a store cannot apply a change. */
+export interface Objection {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export interface TimelineChange {
+  readonly timeline: Timeline;
+  readonly change: 'added' | 'removed' | 'changed';
+  /** `field: old -> new`; empty for other changes. */
+  readonly differences: readonly string[];
+  readonly effect: Effect;
+  readonly objection?: Objection;
+}
+
+/** The time of a change, and the time since which history has all events; null: it never lost any. */
+export interface Moment {
+  readonly at: bigint;
+  readonly completeSince: bigint | null;
+}
+
+/**
+ * Puts a definition into a timeline.
+ *
+ * @param before undefined for a promotion that was never defined
+ * @returns undefined where nothing changes
+ */
+export function define(
+  before: Timeline | undefined,
+  definition: PromotionDefinition,
+  moment: Moment,
+): TimelineChange | undefined {
+  if (before === undefined) return addAfter([], definition, null, moment);
+  const last = lastOf(before);
+  const differences = differencesOf(last.definition, definition);
+  if (last.removedAt !== null) return bringBack(before, definition, last.removedAt, differences, moment);
+  return differences.length === 0 ? undefined : changeOf(before, definition, differences, moment.at);
+}
+
+/** @returns undefined where the promotion is removed already */
+export function remove(before: Timeline, at: bigint): TimelineChange | undefined {
+  if (lastOf(before).removedAt !== null) return undefined;
+  const timeline = mapped(before, (each) => ({ ...each, removedAt: each.removedAt ?? at }));
+  return { timeline, change: 'removed', differences: [], effect: { from: 'now' } };
+}
+
+/** The window that contains an instant, and the version that counts it. */
+export function windowIn(
+  timeline: Timeline,
+  at: bigint,
+): { readonly version: DefinedVersion; readonly window: PromotionWindow } | undefined {
+  for (const version of timeline) {
+    const window = compilePromotion(version.definition).calendar.at(at);
+    if (window !== undefined && isOf(version, window)) return { version, window };
+  }
+  return undefined;
+}
+
+/** The window in progress ends by its own definition. So no player sees the target move. */
+function changeOf(
+  before: Timeline,
+  definition: PromotionDefinition,
+  differences: readonly string[],
+  at: bigint,
+): TimelineChange {
+  const since = endOfWindow(before, at);
+  if (since === null) {
+    const objection = {
+      message: `The change would never count: the window "${ONLY_WINDOW}" has begun, and never ends.`,
+      remedy: ANOTHER_ID,
+    };
+    return { timeline: before, change: 'changed', differences, effect: { from: 'never' }, objection };
+  }
+  const timeline = appended(before, definition, since);
+  const change = { timeline, change: 'changed', differences, effect: { from: 'time', at: since } } as const;
+  const objection = objectionOfNoWindow(definition, since);
+  return objection === undefined ? change : { ...change, objection };
+}
+
+/**
+ * Equal definitions continue, so that a removal by mistake is undone whole. Otherwise the windows that had
+ * begun at the removal stay as they were then.
+ */
+function bringBack(
+  before: Timeline,
+  definition: PromotionDefinition,
+  removedAt: bigint,
+  differences: readonly string[],
+  moment: Moment,
+): TimelineChange {
+  const isKept = moment.completeSince === null || moment.completeSince <= removedAt;
+  if (differences.length === 0 && isKept) {
+    const timeline = mapped(before, (each) =>
+      each.removedAt === removedAt ? { ...each, removedAt: null } : each,
+    );
+    return { timeline, change: 'added', differences: [], effect: { from: 'removal' } };
+  }
+  const since = endOfWindow(before, removedAt);
+  if (since !== null) return addAfter(before, definition, since, moment);
+  const objection = {
+    message: `It was removed at ${instantText(removedAt)} in the window "${ONLY_WINDOW}", which never ends.`,
+    remedy: ANOTHER_ID,
+  };
+  return { timeline: before, change: 'added', differences: [], effect: { from: 'never' }, objection };
+}
+
+const ANOTHER_ID = 'Give the changed promotion another id, and remove the old one.';
+
+/** @param since the windows that may count; null: all */
+function addAfter(
+  before: readonly DefinedVersion[],
+  definition: PromotionDefinition,
+  since: bigint | null,
+  { completeSince }: Moment,
+): TimelineChange {
+  const { calendar } = compilePromotion(definition);
+  const first = later(since, calendar.from);
+  const isIncomplete = completeSince !== null && (first === null || first < completeSince);
+  // Windows that repeat without a bound have no begin of their own: they begin with history.
+  const isBounded = since === null && (calendar.from !== null || definition.window === undefined);
+  const from = isIncomplete && !isBounded ? completeSince : since;
+  const timeline = appended(before, definition, from);
+  const effect: Effect = from === null ? { from: 'first_window' } : { from: 'time', at: from };
+  const change = { timeline, change: 'added', differences: [], effect } as const;
+  const objection =
+    isIncomplete && isBounded
+      ? objectionOfHistory(calendar, completeSince)
+      : from === null
+        ? undefined
+        : objectionOfNoWindow(definition, from);
+  return objection === undefined ? change : { ...change, objection };
+}
+
+function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objection {
+  const since = instantText(completeSince);
+  const begins = from === null ? 'It counts events of all times' : `It begins at ${instantText(from)}`;
+  return {
+    message: `${begins}, and history has no events from before ${since}: its months were dropped.`,
+    remedy: `Write from: ${since.replace(':00Z', 'Z')} or later.`,
+  };
+}
+
+function objectionOfNoWindow(definition: PromotionDefinition, since: bigint): Objection | undefined {
+  const { calendar } = compilePromotion(definition);
+  const start = later(since, calendar.from) ?? since;
+  const window = calendar.at(start);
+  if (window?.startsAt !== null && window !== undefined && window.startsAt >= since) return undefined;
+  const end = window?.endsAt ?? null;
+  if (end !== null && calendar.at(end) !== undefined) return undefined;
+  return {
+    message: `The definition would never count: it has no window that begins at ${instantText(since)} or later.`,
+    remedy: 'Give the changed promotion another id, or write a later from and to.',
+  };
+}
+
+/** @returns when the window in progress ends: `at` where there is none, null where it never ends */
+function endOfWindow(timeline: Timeline, at: bigint): bigint | null {
+  const found = windowIn(timeline, at);
+  return found === undefined ? at : found.window.endsAt;
+}
+
+function appended(
+  before: readonly DefinedVersion[],
+  definition: PromotionDefinition,
+  since: bigint | null,
+): Timeline {
+  const added = { version: before.length + 1, definition, since, until: null, removedAt: null };
+  const [first, ...more] = before.map((each) => ({ ...each, until: earlier(each.until, since) }));
+  return first === undefined ? [added] : [first, ...more, added];
+}
+
+function mapped([first, ...more]: Timeline, change: (version: DefinedVersion) => DefinedVersion): Timeline {
+  return [change(first), ...more.map(change)];
+}
+
+export function lastOf(timeline: Timeline): DefinedVersion {
+  return timeline.at(-1) ?? timeline[0];
+}
