@@ -1,16 +1,6 @@
 /** schemas/VERDICTS.md: every verdict and reason, for the operator who meets it. */
-import { DEAD_LETTER_REASONS, type DeadLetterReason, REASONS } from '../../src/domain/verdict/reasons';
+import { DEAD_LETTER_REASONS, REASONS } from '../../src/domain/verdict/reasons';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
-
-/** The remedy of the service's owner for a dead letter. */
-const DEAD_LETTER_REMEDIES: Readonly<Record<DeadLetterReason, string>> = {
-  unclaimed:
-    'Bind the topic to a connection, or have the sender set the header `connection-id`. Then send the record again to its topic.',
-  schema_unknown:
-    'Register the schema, or have the sender use a registered one. Then send the record again to its topic.',
-  undecodable:
-    "Check the sender's compression and the size of its batches. Then have the sender send the records of the batch again.",
-};
 
 export function renderVerdicts(command: string): string {
   return document([
@@ -63,11 +53,7 @@ export function renderVerdicts(command: string): string {
     ),
     table(
       ['reason', 'meaning', 'remedy'],
-      DEAD_LETTER_REASONS.map(({ name, meaning }) => [
-        code(name),
-        sentence(meaning),
-        DEAD_LETTER_REMEDIES[name],
-      ]),
+      DEAD_LETTER_REASONS.map(({ name, meaning, remedy }) => [code(name), sentence(meaning), remedy]),
     ),
   ]);
 }

@@ -73,6 +73,12 @@ export function copySteps(maps: NumberMaps, months: readonly MonthTable[]): Copy
         `${isIn('partition_no', maps.partitions.map(second))} and received_at ${range.replace('%time', 'received_at')}`,
       ]),
     ),
+    ...ofMonths('faults', (range, month) =>
+      whole(`faults ${month}`, 'faults', FAULTS, translate, [
+        `feed_no in (${from.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
+        `feed_no in (${to.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
+      ]),
+    ),
     whole('panics', 'panics', PANICS, translate, [panicsOf(from), panicsOf(to)]),
   ];
 }
@@ -153,6 +159,7 @@ const HISTORY: Columns = {
   player_ref: null,
   game_id: null,
   unmapped_brand: null,
+  source_delay: null,
 };
 const RESENDS: Columns = {
   received_at: null,
@@ -172,6 +179,17 @@ const UNSTORED: Columns = {
   partition_no: 'partition',
   connection_no: 'connection',
   dead_letter: null,
+};
+const FAULTS: Columns = {
+  decided_at: null,
+  verdict_id: null,
+  feed_no: 'feed',
+  connection_no: 'connection',
+  outcome: null,
+  place: null,
+  fault: null,
+  event_id: null,
+  field: null,
 };
 const ATTRIBUTIONS: Columns = {
   attributed_at: null,

@@ -39,7 +39,7 @@ const tables = () =>
 test('this month and the next two have tables, and a second call creates none [D2]', async () => {
   const expected = await store.rows(
     `select parent || '_' || to_char(now() at time zone 'utc' + ahead * interval '1 month', 'YYYY_MM')
-     from unnest(array['history', 'resends', 'unstored']) parent, generate_series(0, 2) ahead order by 1`,
+     from unnest(array['history', 'resends', 'unstored', 'faults']) parent, generate_series(0, 2) ahead order by 1`,
   );
   expect(await tables()).toEqual(expected);
   await ensureMonths(store.pool);
@@ -121,7 +121,7 @@ test('no large table is analyzed by more than 900 rows, and no later month is', 
      and (c.relname in ('event_keys', 'rounds') or inhparent is not null) order by 1`,
   );
   expect(targets).toEqual(
-    ['event_keys', 'history', 'resends', 'rounds', 'unstored'].map((name) => [name, '3']),
+    ['event_keys', 'faults', 'history', 'resends', 'rounds', 'unstored'].map((name) => [name, '3']),
   );
 });
 

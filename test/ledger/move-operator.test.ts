@@ -263,6 +263,7 @@ test('every table that names feeds is moved', async () => {
     { parent: 'history', month: '2026-11-01' },
     { parent: 'resends', month: '2026-11-01' },
     { parent: 'unstored', month: '2026-11-01' },
+    { parent: 'faults', month: '2026-11-01' },
   ]).map(({ table }) => table);
   // The switch moves these.
   const switched = ['feeds', 'partitions', 'dropped_rows'];

@@ -68,7 +68,7 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
   });
 }
 
-const STORED = ['event_keys', 'history', 'resends', 'unstored', 'panics', 'rounds', 'partitions'];
+const STORED = ['event_keys', 'history', 'resends', 'unstored', 'faults', 'panics', 'rounds', 'partitions'];
 /** Tables that the process of the rollups owns, but for their definition. */
 const ROLLUP_TABLES = ['folds', 'fold_generations', 'rollup_verdicts', 'rollup_ledger'];
 const rollupsOnly = (table: string): readonly Name[] => (ROLLUP_TABLES.includes(table) ? ['rollups'] : []);
@@ -111,6 +111,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     history: 'outcome',
     resends: 'first_outcome',
     unstored: 'dead_letter',
+    faults: 'field',
     panics: 'error',
   },
   ...{ rounds: 'round_id', partitions: 'topic', operators: 'operator_id', feeds: 'feed_id' },
@@ -166,6 +167,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   // The work of a worker.
   [`insert into promo_store.event_keys values (1, 1, 1, 1, 1, 0, 'x')`, ['writer']],
   [`insert into promo_store.panics (verdict_id, error) values (1, 'x')`, ['writer']],
+  [`insert into promo_store.faults values (now(), 1, 1, 1, 2, 1, 2, 'e', '/spec')`, ['writer']],
   [`insert into promo_store.partitions (topic, partition) values ('t', 1)`, ['writer']],
   [`insert into promo_store.partitions (topic, partition, next_offset) values ('t', 1, 7)`, []],
   ['update promo_store.partitions set next_offset = next_offset', ['writer']],
@@ -198,6 +200,18 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ),
   ['select event_id, verdict, amount from promo.verdicts', ['reader']],
   ['select event_id, amount from promo.ledger', ['reader']],
+  ['select event_id, net_amount from promo.facts', ['reader']],
+  ['select player_ref from promo.facts', []],
+  ['select round_id, last_event_id from promo.round_details', ['reader']],
+  ['select credited_player from promo.round_details', []],
+  ...['faults', 'records_without_verdict', 'months', 'erasures', 'reasons'].map(
+    (view) => [`select * from promo.${view}`, ['reader']] as const,
+  ),
+  [`select * from promo.explain('acme', 'a')`, ['reader']],
+  [`select * from promo.explain_round('acme', 'r-1')`, ['reader']],
+  ['select * from promo.rounds_opened(now())', ['reader']],
+  ['select player_ref from promo.rounds_opened_with_players(now())', []],
+  ['select * from promo.erased_verdicts(1)', ['reader']],
   [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
@@ -340,8 +354,12 @@ test('the reader reads every column of every view of promo, except players [B8]'
     ),
   ).toEqual([
     ['attributions.credited_player'],
+    ['facts.credited_player'],
+    ['facts.player_ref'],
     ['ledger.credited_player'],
     ['ledger.player_ref'],
+    ['round_details.credited_player'],
+    ['round_details.player_ref'],
     ['test_verdicts.player_ref'],
     ['verdicts.player_ref'],
   ]);

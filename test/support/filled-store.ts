@@ -50,7 +50,7 @@ declare
   name text;
 begin
   while month < date_trunc('month', now() at time zone 'utc') loop
-    foreach parent in array array['history', 'resends', 'unstored'] loop
+    foreach parent in array array['history', 'resends', 'unstored', 'faults'] loop
       name := parent || '_' || to_char(month, 'YYYY_MM');
       execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
       perform promo_store.sample_little(name);

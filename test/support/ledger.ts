@@ -376,7 +376,16 @@ export class TestStore {
   /** All stored data of events, to check that nothing was left behind. */
   async contents(): Promise<Record<string, TextRow[]>> {
     const contents: Record<string, TextRow[]> = {};
-    for (const table of ['event_keys', 'history', 'rounds', 'resends', 'unstored', 'panics', 'partitions']) {
+    for (const table of [
+      'event_keys',
+      'history',
+      'rounds',
+      'resends',
+      'unstored',
+      'faults',
+      'panics',
+      'partitions',
+    ]) {
       contents[table] = await this.rows(`select t::text from promo_store.${table} t order by 1`);
     }
     return contents;

@@ -251,19 +251,32 @@ export function outcomeOfCode(code: number): Outcome | undefined {
   return outcomeByCode.get(code);
 }
 
-/** Why a record goes to the dead-letter topic instead of getting a verdict (S4, S5). */
+/**
+ * Why a record goes to the dead-letter topic instead of getting a verdict (S4, S5). The owner of the service
+ * has to act.
+ */
 export const DEAD_LETTER_REASONS = [
-  { code: 1, name: 'unclaimed', meaning: 'no connection claims the record, so its verdict has no owner' },
+  {
+    code: 1,
+    name: 'unclaimed',
+    meaning: 'no connection claims the record, so its verdict has no owner',
+    remedy:
+      'Bind the topic to a connection, or have the sender set the header `connection-id`. Then send the record again to its topic.',
+  },
   {
     code: 2,
     name: 'schema_unknown',
     meaning: 'the schema registry does not know the schema id of the record',
+    remedy:
+      'Register the schema, or have the sender use a registered one. Then send the record again to its topic.',
   },
   {
     code: 3,
     name: 'undecodable',
     meaning:
       'the record batch cannot be read. It is damaged, has an unknown codec or a format before Kafka 0.11, or decompresses to more than the limit. The dead letter holds the whole batch',
+    remedy:
+      "Check the sender's compression and the size of its batches. Then have the sender send the records of the batch again.",
   },
 ] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]['name'];
