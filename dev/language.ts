@@ -99,7 +99,7 @@ function isSql(text: string): boolean {
 }
 
 function isStyleSheet(text: string): boolean {
-  return text.startsWith(':root {');
+  return /^[\w:.,#*@ -]+\{ [\w-]+: /.test(text);
 }
 
 const INLINE_TAG = /<\/?(a|code|em|small|span|strong|time)( [^<>]*)?>/g;

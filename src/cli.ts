@@ -20,6 +20,7 @@ import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
 import { PROMOTIONS } from './commands/promotions-command';
 import { RECONCILE } from './commands/reconcile-command';
+import { REPORT } from './commands/report-command';
 import { ROLLUPS } from './commands/rollups-command';
 import { SANDBOX } from './commands/sandbox-command';
 import {
@@ -256,6 +257,7 @@ export const COMMANDS: readonly Command[] = [
   },
   ...RECONCILE,
   ...ROLLUPS,
+  ...REPORT,
   ...CHECK,
   ...PROMOTIONS,
   ...WALLET_CHECK,

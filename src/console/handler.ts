@@ -1,8 +1,8 @@
 /** Answers the requests of the console. It knows who asks before it looks at anything else. */
 import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
+import { type Html, html } from '../markup/html';
 import { StoreError } from '../postgres/errors';
-import { type Html, html } from './html';
 import { frame } from './layout';
 import { anomaliesPage } from './pages/anomalies';
 import { connectionsPage } from './pages/connections';

@@ -1,7 +1,6 @@
 /** The frame of every page, and the pieces that pages share. Pure. */
-import type { Outcome } from '../domain/verdict/reasons';
-import { inOneLine } from '../lib/printable';
-import { type Html, html } from './html';
+import { type Column, shownText, table } from '../markup/elements';
+import { type Html, html } from '../markup/html';
 import { linkTo, RANGES, type TimeRange, timeText } from './parameters';
 import type { ShownQuery } from './reader';
 import { type OperatorScope, ownNameOf } from './scope';
@@ -71,11 +70,6 @@ function sqlOf(shown: readonly ShownQuery[]): Html | null {
 <p>Times are UTC. The role <code>reader</code> may run them: <code>psql</code> prints the same rows.</p>${queries}</details></section>`;
 }
 
-/** A foreign text: characters that hide or reorder their neighbours are shown as escapes. */
-export function shownText(text: string | null): string {
-  return inOneLine(text ?? '');
-}
-
 /** "2026-11-27 05:00:00.123" of the store's text. The page says that times are UTC. */
 export function shownTime(stored: string | null): Html | null {
   if (stored === null) return null;
@@ -86,17 +80,6 @@ export function shownTime(stored: string | null): Html | null {
 /** Milliseconds since 1970 of the store's text. */
 export function millisecondsOf(stored: string | null): number {
   return Date.parse(`${(stored ?? '').replace(' ', 'T').replace(/(\.\d{3})\d*|\+00$/g, '$1')}Z`);
-}
-
-export function numberText(value: number | string | null): string {
-  return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
-}
-
-/** "98.7 %". Never 100 % where something is missing. */
-export function shareText(part: number, all: number): string {
-  if (all === 0) return '-';
-  const tenths = part === all ? 1_000 : Math.min(999, Math.round((part / all) * 1_000));
-  return `${(tenths / 10).toLocaleString('en')} %`;
 }
 
 export interface Linked {
@@ -117,10 +100,6 @@ export function roundLink(scope: OperatorScope, { feed_id, round_id = null }: Li
   return html`<a class="id" href="${to}">${shownText(round_id)}</a>`;
 }
 
-export function verdictTag(verdict: Outcome['verdict'] | string | null): Html | null {
-  return verdict === null ? null : html`<span class="tag ${verdict}">${verdict}</span>`;
-}
-
 /** The choice of the range of time, as links. */
 export function rangeChoice(path: string, range: TimeRange): Html {
   const items = Object.entries(RANGES).map(([name, { label }]) => {
@@ -134,25 +113,6 @@ export function rangeChoice(path: string, range: TimeRange): Html {
     : html`<li><a href="${linkTo(path, { range: range.name })}">Newest</a></li>`;
   return html`<nav class="range" aria-label="Range of time"><ul>${items}<li><a href="${earlier}">Earlier</a></li>${newest}</ul></nav>
 <p class="note">${timeText(range.since).replace('T', ' ')} to ${timeText(range.until).replace('T', ' ')}. All times are UTC.</p>`;
-}
-
-export interface Column<R> {
-  readonly head: string;
-  readonly cell: (row: R) => Html | string | null;
-  readonly isNumber?: boolean;
-}
-
-export function table<R>(caption: string, columns: readonly Column<R>[], rows: readonly R[]): Html {
-  const head = columns.map(
-    ({ head, isNumber }) => html`<th scope="col" class="${isNumber ? 'number' : ''}">${head}</th>`,
-  );
-  const body = rows.map((row) => {
-    const cells = columns.map(
-      ({ cell, isNumber }) => html`<td class="${isNumber ? 'number' : ''}">${cell(row)}</td>`,
-    );
-    return html`<tr>${cells}</tr>`;
-  });
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}"><table><caption>${caption}</caption><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
 /** The form of a page that shows one event or one round, where the address names none. */
@@ -179,11 +139,4 @@ export function rangeTable<R>(
 ${!isTooSlow && rows.length === 0 && html`<p>None.</p>`}
 ${rows.length > 0 && table(caption, columns, rows)}
 ${hasMore && html`<p class="note">There are more. Choose a shorter or an earlier range.</p>`}`;
-}
-
-export function facts(pairs: readonly (readonly [string, Html | string | null])[]): Html {
-  const items = pairs
-    .filter(([, value]) => value !== null && value !== '')
-    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
-  return html`<dl class="facts">${items}</dl>`;
 }

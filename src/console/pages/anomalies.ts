@@ -1,6 +1,6 @@
 /** The operator's rounds that contradict themselves. Pure. */
 import { ANOMALIES, type Anomaly } from '../../domain/verdict/round';
-import { type Html, html } from '../html';
+import { type Html, html } from '../../markup/html';
 import { rangeChoice, rangeTable, roundLink, shownTime } from '../layout';
 import { type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';

@@ -1,6 +1,7 @@
 /** The health of each of the operator's connections. Pure. */
-import { type Html, html } from '../html';
-import { numberText, rangeChoice, shareText, shownText, shownTime, TOO_SLOW, table } from '../layout';
+import { numberText, shareText, shownText, table } from '../../markup/elements';
+import { type Html, html } from '../../markup/html';
+import { rangeChoice, shownTime, TOO_SLOW } from '../layout';
 import { type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';

@@ -1,6 +1,7 @@
 /** Duplicates whose content differs: one event_id for two events. Pure. */
-import { type Html, html } from '../html';
-import { eventLink, rangeChoice, rangeTable, shownText, shownTime, verdictTag } from '../layout';
+import { shownText, verdictTag } from '../../markup/elements';
+import { type Html, html } from '../../markup/html';
+import { eventLink, rangeChoice, rangeTable, shownTime } from '../layout';
 import { type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';

@@ -1,7 +1,8 @@
 /** One event: its verdict, and every further delivery of it. Pure. */
 import { ACCEPTED, duplicateRemedy, outcomeOf, REASONS, type ReasonInfo } from '../../domain/verdict/reasons';
-import { type Html, html } from '../html';
-import { askForId, facts, roundLink, shownText, shownTime, table, verdictTag } from '../layout';
+import { facts, shownText, table, verdictTag } from '../../markup/elements';
+import { type Html, html } from '../../markup/html';
+import { askForId, roundLink, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { FoundRows, PageReader } from '../reader';

@@ -1,18 +1,9 @@
 /** The overview: how many of the operator's events count, why others do not, and how late they come. Pure. */
 import { REASONS } from '../../domain/verdict/reasons';
-import { lines, type Series, stackedBars } from '../chart';
-import { type Html, html } from '../html';
-import {
-  eventLink,
-  millisecondsOf,
-  numberText,
-  rangeChoice,
-  shareText,
-  shownTime,
-  TOO_SLOW,
-  table,
-  verdictTag,
-} from '../layout';
+import { lines, type Series, stackedBars, type TimeAxis, utcAxis } from '../../markup/chart';
+import { numberText, shareText, table, tile, verdictTag } from '../../markup/elements';
+import { type Html, html } from '../../markup/html';
+import { eventLink, millisecondsOf, rangeChoice, shownTime, TOO_SLOW } from '../layout';
 import { linkTo, type Parameters, type TimeRange, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
@@ -51,16 +42,12 @@ ${tile('Duplicates', duplicates.isTooSlow ? '?' : numberText(again))}
 ${tile('Same id, other content', duplicates.isTooSlow ? '?' : html`<a href="${duplicatesLink}">${numberText(differing)}</a>`)}
 </ul>
 <p>${all === 0 ? 'None of your events was decided in this time.' : html`The newest was decided at ${shownTime(newest)}.`}</p>
-${all > 0 && stackedBars({ ...axisOf(range), id: 'by-verdict', title: 'Decided events by verdict', series: bars(rows, range) })}
+${all > 0 && stackedBars({ axis: axisOf(range), id: 'by-verdict', title: 'Decided events by verdict', unit: 'events', series: bars(rows, range) })}
 ${reasonsTable(reader.scope, rows, all)}`
 }
 <h2>Delay</h2>
 <p class="note">From the event's own occurred_at to its verdict. Records that still wait in a topic are not in it.</p>
 ${delays.isTooSlow ? TOO_SLOW : delayChart(delays.rows, range)}`;
-}
-
-function tile(name: string, value: Html | string): Html {
-  return html`<li><strong>${value}</strong><span>${name}</span></li>`;
 }
 
 interface Counted {
@@ -76,10 +63,8 @@ function sumOf(rows: readonly Counted[]): number {
   return rows.reduce((sum, { count }) => sum + count, 0);
 }
 
-/** The begin of each bucket of the range. */
-function axisOf({ since, until, stepMs }: TimeRange) {
-  const length = Math.ceil((until.getTime() - since.getTime()) / stepMs);
-  return { times: Array.from({ length }, (_, index) => since.getTime() + index * stepMs), stepMs };
+function axisOf({ since, until, stepMs }: TimeRange): TimeAxis {
+  return utcAxis(since.getTime(), until.getTime(), stepMs);
 }
 
 function bucketOf(stored: string | null, { since, stepMs }: TimeRange): number {
@@ -87,9 +72,9 @@ function bucketOf(stored: string | null, { since, stepMs }: TimeRange): number {
 }
 
 function bars(rows: readonly Counted[], range: TimeRange): Series[] {
-  const { times } = axisOf(range);
+  const buckets = axisOf(range).edges.slice(1);
   return VERDICTS.map((verdict) => {
-    const values = times.map(() => 0);
+    const values = buckets.map(() => 0);
     for (const row of rows) {
       const bucket = bucketOf(row.bucket, range);
       if (row.verdict === verdict) values[bucket] = (values[bucket] ?? 0) + row.count;
@@ -106,9 +91,9 @@ interface Delay {
 
 function delayChart(rows: readonly Delay[], range: TimeRange): Html {
   if (rows.length === 0) return html`<p>No event of this time names when it occurred.</p>`;
-  const { times } = axisOf(range);
+  const buckets = axisOf(range).edges.slice(1);
   const valuesOf = (name: 'median' | 'p95') => {
-    const values: (number | null)[] = times.map(() => null);
+    const values: (number | null)[] = buckets.map(() => null);
     // A sender's clock may be ahead.
     for (const row of rows) values[bucketOf(row.bucket, range)] = Math.max(0, Number(row[name]));
     return values;
@@ -118,9 +103,10 @@ function delayChart(rows: readonly Delay[], range: TimeRange): Html {
     { name: 'Median', style: 's-first', values: valuesOf('median') },
   ];
   return lines({
-    ...axisOf(range),
+    axis: axisOf(range),
     id: 'delay',
     title: 'Seconds until the verdict',
+    unit: 'seconds',
     series,
   });
 }

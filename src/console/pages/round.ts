@@ -1,16 +1,7 @@
 /** One round: its events in the order of their verdicts, and its sums. Pure. */
-import { type Html, html } from '../html';
-import {
-  askForId,
-  eventLink,
-  facts,
-  millisecondsOf,
-  numberText,
-  shownText,
-  shownTime,
-  table,
-  verdictTag,
-} from '../layout';
+import { facts, numberText, shownText, table, verdictTag } from '../../markup/elements';
+import { type Html, html } from '../../markup/html';
+import { askForId, eventLink, millisecondsOf, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { html } from '../../../src/console/html';
 import { linkTo } from '../../../src/console/parameters';
+import { html } from '../../../src/markup/html';
 
 const text = (value: string) => String(html`<p>${value}</p>`);
 const attribute = (value: string) => String(html`<a href="${value}">x</a>`);

@@ -1,0 +1,92 @@
+/** Reads the store for one report: one read-only snapshot, and a deadline for each query. */
+import { StoreError } from '../postgres/errors';
+import {
+  ANSWER_GRACE_MS,
+  END_WITH_CLIENT,
+  endClient,
+  KEEP_ALIVE,
+  openClient,
+  type StoreAccess,
+} from '../postgres/pool';
+import { MOST_ROWS, type ReportQuery } from './queries';
+
+export type TextRow = readonly (string | null)[];
+
+export interface ReportReader {
+  /** @returns null where the query was ended at its deadline. @throws StoreError */
+  read(query: ReportQuery, values: readonly unknown[]): Promise<readonly TextRow[] | null>;
+  /** Reads a few rows, without which there is no report. @throws StoreError, also at the deadline */
+  need(query: ReportQuery, values: readonly unknown[]): Promise<readonly TextRow[]>;
+}
+
+/** The deadline of `need`. */
+const NEEDED_WITHIN_MS = 10_000;
+
+const TIMED_OUT = '57014';
+
+/** The report uses one process of the store, and compiles nothing. */
+const SETTINGS = {
+  idle_in_transaction_session_timeout: 60_000,
+  max_parallel_workers_per_gather: 0,
+  jit: 'off',
+  work_mem: '64MB',
+  TimeZone: 'UTC',
+  DateStyle: 'ISO',
+};
+
+/** All queries of a report see one state of the store. @throws StoreError */
+export async function readInSnapshot<T>(
+  database: string | StoreAccess,
+  withinMs: number,
+  work: (reader: ReportReader) => Promise<T>,
+): Promise<T> {
+  const client = await openClient(database, {
+    application_name: 'promo-intake-report',
+    query_timeout: Math.max(withinMs, NEEDED_WITHIN_MS) + ANSWER_GRACE_MS,
+    ...KEEP_ALIVE,
+  }).catch((error: unknown) => {
+    throw new StoreError('connect', error);
+  });
+  // Texts, as psql prints them.
+  const types = { getTypeParser: () => (value: string) => value };
+  const run = async (text: string, values: readonly unknown[] = []): Promise<TextRow[]> => {
+    try {
+      const { rows } = await client.query<TextRow[number][]>({
+        ...{ text, values: [...values], rowMode: 'array', types },
+      });
+      return rows;
+    } catch (error) {
+      throw new StoreError('report', error);
+    }
+  };
+  const set = (values: Readonly<Record<string, string | number>>) => {
+    const calls = Object.entries(values).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+    return run(`select ${calls.join(', ')}`);
+  };
+  try {
+    await run('begin isolation level repeatable read read only');
+    await run(END_WITH_CLIENT);
+    await set(SETTINGS);
+    const result = await work({
+      async read({ text }, values) {
+        await set({ statement_timeout: withinMs });
+        await run('savepoint query');
+        try {
+          return await run(`${text}\nlimit ${MOST_ROWS}`, values);
+        } catch (error) {
+          if (!(error instanceof StoreError) || error.sqlState !== TIMED_OUT) throw error;
+          await run('rollback to query');
+          return null;
+        }
+      },
+      async need({ text }, values) {
+        await set({ statement_timeout: NEEDED_WITHIN_MS });
+        return run(`${text}\nlimit ${MOST_ROWS}`, values);
+      },
+    });
+    await run('commit');
+    return result;
+  } finally {
+    await endClient(client);
+  }
+}

@@ -1,0 +1,52 @@
+/** Pieces that several sections of a report use. Pure. */
+import type { TimeAxis } from '../../markup/chart';
+import { type Html, html } from '../../markup/html';
+import { TimeZone } from '../../promotions/time-zone';
+import type { VerdictReport } from '../data';
+import { type Buckets, bucketText, ticksOf } from '../window';
+
+/** The axis of the charts whose buckets begin at these times, and end at the last one. */
+export function axisOf(times: readonly string[], timeZone: string, step: string): TimeAxis {
+  const zone = new TimeZone(timeZone);
+  const edges = times.map((time) => Date.parse(time));
+  const buckets: Buckets = { step: stepOf(step, edges), edges, zone };
+  return {
+    edges,
+    ticks: ticksOf(buckets),
+    head: `From (${timeZone})`,
+    textOf: (at) => bucketText(buckets, at),
+  };
+}
+
+/** The step of a report, of its name. */
+function stepOf(name: string, edges: readonly number[]): Buckets['step'] {
+  if (name === 'day' || name === 'week' || name === 'month') return name;
+  const lengths = edges.slice(1).map((edge, index) => edge - (edges[index] ?? edge));
+  return STEPS_MS.find((ms) => ms >= Math.max(...lengths)) ?? 'day';
+}
+const STEPS_MS = [1_000, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 10_800_000, 21_600_000] as const;
+
+export function verdictAxis({ buckets, to, time_zone, step }: VerdictReport): TimeAxis {
+  return axisOf([...buckets.map(({ from }) => from), to], time_zone, step);
+}
+
+/** In place of a section whose query was too slow; null where there was none. */
+export function tooSlow({ coverage }: VerdictReport, part: string): Html | null {
+  if (!coverage.too_slow.includes(part)) return null;
+  return html`<p class="warning">The database did not answer within ${coverage.query_seconds} s, and the query was ended. Choose a shorter range, or allow more time by --within.</p>`;
+}
+
+/** Rows of a table, and a note where some are left out. */
+export function shortened<R>(
+  rows: readonly R[],
+  most: number,
+): { readonly rows: readonly R[]; readonly note: Html | null } {
+  const left = rows.length - most;
+  return {
+    rows: rows.slice(0, most),
+    note:
+      left > 0
+        ? html`<p class="note">${left} further rows are left out. The JSON of this report has them.</p>`
+        : null,
+  };
+}
