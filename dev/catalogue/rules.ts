@@ -128,6 +128,7 @@ export const CHAPTERS: readonly Chapter[] = [
     B7 | kept with its month and its events | elsewhere
     B8 | readers see no credited player | elsewhere
     B9 | an audited correction of an attribution | elsewhere
+    B10 | numbers of attributions | elsewhere
     P1 | events and players of a promotion | elsewhere
     P2 | the time of an event | elsewhere
     P3 | windows and local days | elsewhere

@@ -51,6 +51,11 @@ export function copySteps(maps: NumberMaps, months: readonly MonthTable[]): Copy
     ...ofFeeds(([feed, newFeed]) =>
       keyed('attributions', 'round_key', ATTRIBUTIONS, translate, feed, newFeed),
     ),
+    // People make corrections, so there are few. They refer to the attributions.
+    whole('attribution_versions', 'attribution_versions', ATTRIBUTION_VERSIONS, translate, [
+      `feed_no in (${from.join()})`,
+      `feed_no in (${to.join()})`,
+    ]),
     ...ofFeeds(([feed, newFeed]) =>
       keyed('erased_rounds', 'round_key', ERASED_ROUNDS, translate, feed, newFeed),
     ),
@@ -200,6 +205,18 @@ const ATTRIBUTIONS: Columns = {
   player_ref: null,
   attributed_by: null,
   corrections: null,
+  change_no: null,
+  change: null,
+};
+const ATTRIBUTION_VERSIONS: Columns = {
+  change_no: null,
+  feed_no: 'feed',
+  brand_no: 'brand',
+  change: null,
+  attributed_at: null,
+  round_key: null,
+  player_ref: null,
+  attributed_by: null,
 };
 const ERASED_ROUNDS: Columns = { feed_no: 'feed', round_key: null };
 const PANICS: Columns = { verdict_id: null, decided_at: null, error: null, payload: null };

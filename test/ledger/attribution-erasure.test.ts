@@ -27,6 +27,7 @@ describe('an erasure', () => {
     const contents = {
       ...(await store.contents()),
       attributions: await store.rows('select a::text from promo_store.attributions a'),
+      versions: await store.rows('select v::text from promo_store.attribution_versions v'),
     };
     for (const [table, rows] of Object.entries(contents))
       for (const name of names)

@@ -49,7 +49,8 @@ async function decideInA(): Promise<void> {
   await acme.read(bet, settled, lost, refund, deposit, bet, NO_JSON);
   await a.partition('acme.apart').read(apart);
   await a.partition('bravo').read(aBet({ event_id: 'e-1' }));
-  await a.rows(`select promo.attribute_round('acme', 'r-1', 'normal-player')`);
+  await a.rows(`select promo.attribute_round('acme', 'r-1', 'wrong-player')`);
+  await a.rows(`select promo.correct_attribution('acme', 'r-1', 'wrong-player', 'normal-player', 'a test')`);
 }
 
 async function leaveA(): Promise<void> {
@@ -112,6 +113,7 @@ test('a moved operator looks as before, and is gone from its old cell [K1]', asy
   expect(Object.fromEntries(rows)).toEqual({
     rounds: 3,
     attributions: 1,
+    attribution_versions: 1,
     erased_rounds: 0,
     event_keys: 6,
     history: 6,

@@ -91,6 +91,7 @@ const ALL_TABLES = [
     'untagged',
     'first_cluster',
     'attributions',
+    'attribution_versions',
     'erased_rounds',
     'cell',
     'moves',
@@ -125,6 +126,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     untagged: 'until',
     first_cluster: 'cluster_id',
     attributions: 'player_ref',
+    attribution_versions: 'player_ref',
     erased_rounds: 'round_key',
     cell: 'name',
     moves: 'state',
@@ -217,10 +219,11 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.check_invariants()', ['reader']],
   ['select promo.safe_up_to()', ['reader', 'rollups']],
   ['select promo.lineage()', ['reader', 'rollups']],
-  ...['changes', 'new_verdicts', 'new_deliveries'].map(
+  ...['changes', 'new_verdicts', 'new_deliveries', 'attribution_changes'].map(
     (range) => [`select * from promo.${range}(-1)`, ['reader']] as const,
   ),
   ['select player_ref from promo.changes_with_players(-1)', []],
+  ['select credited_player from promo.attribution_changes_with_players(-1)', []],
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
   // Functions for every role.
   ...['partitions', 'operations', 'migrations', 'reference_versions'].map(

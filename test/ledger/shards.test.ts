@@ -178,6 +178,8 @@ test('tables with a feed are unique by it, except by the number of a round, and 
       `select conrelid::regclass::text from pg_constraint where contype = 'f' and connamespace = 'promo_store'::regnamespace order by 1`,
     ),
   ).toEqual([
+    // It has the feed, so both rows are of one shard.
+    ['promo_store.attribution_versions'],
     ['promo_store.brands'],
     ['promo_store.feeds'],
     ['promo_store.fold_generations'],
