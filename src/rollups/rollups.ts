@@ -75,7 +75,11 @@ const FOLD: Statement = {
 select coalesce(sum(verdicts), 0), max(newest_at), (select string_agg(round_no::text, ',') from refunds where not is_near) from cells`,
 };
 
-/** Adds the reversals of rounds that opened long ago. The bloom index of history finds each of them. */
+/**
+ * Adds the reversals of rounds that opened long ago. The bloom index of history finds each of them, in the
+ * months from the opening to the refund: Postgres skips all others. A day on each side is for clocks that
+ * were set.
+ */
 const REVERSE_FAR: Statement = {
   name: 'rollups_reverse_far',
   text: `with reversed as materialized (
@@ -83,7 +87,8 @@ const REVERSE_FAR: Statement = {
     coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, coalesce(h.game_id, '') as game_id
   from promo_store.refunds x
   cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted
-    from promo_store.history h where h.round_no = x.round_no offset 0) h where h.counted) h
+    from promo_store.history h where h.round_no = x.round_no
+      and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h where h.counted) h
   join promo_store.feeds f on f.feed_no = h.feed_no
   where x.round_no = any(string_to_array($2, ',')::bigint[])
 )

@@ -175,6 +175,36 @@ test('a refund of a round that opened more than a hundred batches before is coun
   await expectRecount();
 });
 
+test('a refund of an old round reads the months from its opening to its refund, and no others [L5]', async () => {
+  await store.rows(`select promo_store.create_month('history', '2020-01-01')`);
+  const fold = aFold();
+  const partition = store.partition('acme');
+  await partition.read(aBet({ event_id: 'b1', round_id: 'r1', amount: '2.00' }));
+  for (let batch = 0; batch < 101; batch++) await partition.read(aLogin({ event_id: `l${batch}` }));
+  await foldAll(fold);
+  /** How often the months were read: that of 2020, and the present one. */
+  const reads = async () => {
+    const [row = []] = await store.rows(`
+      select sum(seq_scan + coalesce(idx_scan, 0)) filter (where relname = 'history_2020_01'),
+        sum(seq_scan + coalesce(idx_scan, 0)) filter (where relname = 'history_' || to_char(now() at time zone 'utc', 'YYYY_MM'))
+      from pg_stat_user_tables where relname like 'history_2%'`);
+    return row.map(Number);
+  };
+  const flush = () => store.rows('select pg_stat_force_next_flush()');
+  await partition.read(aRefund({ event_id: 'x', round_id: 'r1' }));
+  await flush();
+  const [old, present = 0] = await reads();
+  await foldAll(fold);
+  await until('the reads are in the statistics', WITHIN_MS, async () => {
+    await flush();
+    await foldAll(fold);
+    return ((await reads())[1] ?? 0) > present;
+  });
+  expect((await reads())[0]).toBe(old);
+  await expectRecount();
+  store.damaged = true; // Coverage knows of no month of 2020.
+});
+
 test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
   'random writers with refunds, slices of every size: rollups equal a recount (seed %i) [L5]',
   async (seed) => {
