@@ -19,6 +19,7 @@ import { CONSOLE } from './commands/console-command';
 import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
 import { PROMOTIONS } from './commands/promotions-command';
+import { PSEUDONYMS } from './commands/pseudonyms-command';
 import { RECONCILE } from './commands/reconcile-command';
 import { REPORT } from './commands/report-command';
 import { ROLLUPS } from './commands/rollups-command';
@@ -42,7 +43,10 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
-const ROLES = ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet', 'rollups'] as const;
+const ROLES = [
+  ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
+  ...(['attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
+] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -61,7 +65,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'grant',
     summary: 'grant roles of the database their permissions, and revoke all others',
     purpose:
-      'Grants each named role its permissions in the schemas promo and promo_store, and revokes all others that it has there.',
+      'Grants each named role its permissions in the schemas promo, promo_reader and promo_store, and revokes all others that it has there.',
     example: 'promo-intake grant --writer promo_app --reader analysts --janitor promo_cron',
     options: {
       writer: {
@@ -70,7 +74,7 @@ export const COMMANDS: readonly Command[] = [
       },
       reader: {
         value: 'NAME',
-        help: 'the role of analysts and of verify: reads the views of promo, without players',
+        help: 'the role of analysts and of verify: reads the views of promo_reader, and those of promo without players',
       },
       janitor: { value: 'NAME', help: 'the role of retention apply: drops expired months' },
       maintainer: { value: 'NAME', help: 'the role of erase-player and dead-letters replay' },
@@ -82,6 +86,10 @@ export const COMMANDS: readonly Command[] = [
       rollups: {
         value: 'NAME',
         help: 'the role of rollups: reads history without players, and writes rollups',
+      },
+      pseudonyms: {
+        value: 'NAME',
+        help: 'the role of pseudonyms: reads the names of players, and writes pseudonyms',
       },
       print: { help: 'only print the SQL, for another person to run; needs no database' },
     },
@@ -258,6 +266,7 @@ export const COMMANDS: readonly Command[] = [
   ...RECONCILE,
   ...ROLLUPS,
   ...REPORT,
+  ...PSEUDONYMS,
   ...CHECK,
   ...PROMOTIONS,
   ...WALLET_CHECK,

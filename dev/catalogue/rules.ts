@@ -119,6 +119,13 @@ export const CHAPTERS: readonly Chapter[] = [
     L4 | ranges of numbers are final | elsewhere
     L5 | rollups equal a count | elsewhere
     L6 | rollups name no player | elsewhere
+    Y1 | readers see pseudonyms, and no players | elsewhere
+    Y2 | one pseudonym a player and operator | elsewhere
+    Y3 | different players are counted exactly | elsewhere
+    Y4 | erasures of pseudonyms | elsewhere
+    Y5 | a new key of pseudonyms | elsewhere
+    Y6 | views of readers are whole | elsewhere
+    Y7 | how long pseudonyms are kept | elsewhere
     B1 | promo_player_ref | domain
     B2 | feed and brand of the same operator | elsewhere
     B3 | one attribution a round, the first stays | elsewhere

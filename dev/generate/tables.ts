@@ -38,8 +38,9 @@ export async function renderTables(databaseUrl: string, command: string): Promis
       ),
       '## Views of schema promo',
       paragraph(
-        'The role of a reader (`promo-intake grant --reader`) may not read `player_ref` of `promo.verdicts` and `promo.ledger`. Name the other columns, since Postgres refuses `select *`',
-        'there. It also refuses `promo.verdict_of`: use `promo.verdict_id_of` instead.',
+        'Each view is in the schema `promo_reader`, too. There `player_id` is a pseudonym in place of `player_ref`, and `credited_player_id` in place of `credited_player`. Otherwise the columns are the same.',
+        'The role of a reader (`promo-intake grant --reader`) selects these views whole. In `promo` it may not read players, so Postgres refuses `select *` of `promo.verdicts` and `promo.ledger`.',
+        'It also refuses `promo.verdict_of`: use `promo.verdict_id_of` instead.',
       ),
       paragraph(
         'Some common conditions read all of history: `order by decided_at desc limit 50`, `max(decided_at)`, `event_id = ...` and `round_id in (select ...)`. An index for them would',

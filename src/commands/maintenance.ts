@@ -12,6 +12,7 @@ import {
   erasePlayer,
   forgetDroppedAttributions,
   forgetDroppedPlayers,
+  forgetDroppedPseudonyms,
   forgetWalletCalls,
   planRetention,
 } from '../ledger/operations';
@@ -42,6 +43,8 @@ export async function applyRetention(options: Options): Promise<number> {
     );
   const attributions = await forgetDroppedAttributions(DATABASE);
   if (attributions > 0) console.log(`attributions of dropped months deleted: ${attributions}`);
+  const pseudonyms = await forgetDroppedPseudonyms(DATABASE);
+  if (pseudonyms > 0) console.log(`pseudonyms of players without a kept event deleted: ${pseudonyms}`);
   const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);
   if (calls > 0) console.log(`wallet calls deleted: ${calls}`);
   return DONE;

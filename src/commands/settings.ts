@@ -67,6 +67,8 @@ export const ROLLUPS_SETTINGS = [
   'SHUTDOWN_SECONDS',
 ] as const satisfies Settings;
 
+export const PSEUDONYMS_SETTINGS = [...ROLLUPS_SETTINGS, 'PSEUDONYM_KEYS'] as const satisfies Settings;
+
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
 
 export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies Settings;

@@ -7,6 +7,7 @@
 import { consoleSettings } from './console';
 import { database } from './database';
 import { kafka } from './kafka';
+import { PSEUDONYM_KEYS } from './pseudonyms';
 import { type ConfigFault, type Environment, type Group, readSetting, type SettingTable } from './reading';
 import { registry } from './registry';
 import { rejectLimit } from './reject-limit';
@@ -170,6 +171,7 @@ export const SETTINGS = {
   }),
   ...webhookSettings.settings,
   ...consoleSettings.settings,
+  PSEUDONYM_KEYS,
   ...traces.settings,
 } as const;
 
@@ -207,7 +209,7 @@ type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' 
 export const OWN_PREFIXES: readonly string[] = [
   ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
   ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
-  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_', 'CONSOLE_'],
+  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_', 'CONSOLE_', 'PSEUDONYM_'],
 ];
 
 /** Kubernetes sets these for a service named kafka, in every pod of its namespace. */

@@ -316,6 +316,14 @@ async function deleteRows(
   );
   for (const { parent, name } of months)
     await deleteInParts(client, name, parent === 'unstored' ? ofPartitions : ofFeeds, report);
+  // A slice of the pseudonyms may have read the deleted rows: wait for its end.
+  await client.query('select promo_store.wait_for_pseudonyms()');
+  await deleteInParts(
+    client,
+    'pseudonyms',
+    `operator_id in (select operator_id from promo_store.feeds where ${ofFeeds})`,
+    report,
+  );
   await client.query(`delete from promo_store.dropped_rows where ${ofPartitions}`);
   await client.query(`delete from promo_store.partitions where ${ofPartitions}`);
 }

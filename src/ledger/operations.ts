@@ -287,6 +287,30 @@ export async function forgetDroppedAttributions(database: string | StoreAccess):
   return Number(forgotten);
 }
 
+/** Pages of one transaction, for whose end the next slice of the pseudonyms waits. */
+const PSEUDONYM_PAGES = 100;
+
+/**
+ * Deletes the pseudonyms of players without a kept event.
+ *
+ * @returns their number
+ * @throws StoreError
+ */
+export async function forgetDroppedPseudonyms(database: string | StoreAccess): Promise<number> {
+  let sum = 0;
+  for (let page: unknown = '0'; page !== null; ) {
+    const [row] = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS }, (query) =>
+      query('select next_page::text, forgotten::text from promo.forget_dropped_pseudonyms($1::bigint, $2)', [
+        page,
+        PSEUDONYM_PAGES,
+      ]),
+    );
+    sum += Number(row?.[1]);
+    page = row?.[0] ?? null;
+  }
+  return sum;
+}
+
 /** The number of calls in one transaction. */
 const FORGET_CALLS = 10_000;
 

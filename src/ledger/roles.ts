@@ -9,7 +9,15 @@ import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } 
 import { BEGIN } from '../postgres/transaction';
 import { type ConnectRight, limitConnect } from './connect-right';
 
-export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet' | 'rollups';
+export type Role =
+  | 'writer'
+  | 'reader'
+  | 'janitor'
+  | 'maintainer'
+  | 'attributor'
+  | 'wallet'
+  | 'rollups'
+  | 'pseudonyms';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
@@ -18,7 +26,7 @@ const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, 
 /** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
-  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage, promo.pseudonym_coverage',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 
@@ -47,10 +55,15 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on sequence promo_store.batch_numbers',
     'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[]), promo_store.claim_cluster(text)',
   ],
-  /** Analysts and `verify`. Without players, and so without `select *` of the views that have players. */
+  /**
+   * Analysts and `verify`. Without players, and so without `select *` of the views of promo that have players.
+   * Each view of promo_reader is readable as a whole.
+   */
   reader: [
     ...STATUS,
-    'usage on schema promo_store',
+    'usage on schema promo_store, promo_reader',
+    'select on all tables in schema promo_reader',
+    'select on promo.player_ids, promo.former_player_ids',
     'select on promo.events, promo.deliveries, promo.rounds, promo.anomalies',
     `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now, source_timestamp) on promo.verdicts`,
@@ -76,7 +89,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   /** Retention. */
   janitor: [
     ...STATUS,
-    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_wallet_calls(timestamptz, int)',
+    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_dropped_pseudonyms(bigint, int), promo.forget_wallet_calls(timestamptz, int)',
   ],
   /** Erasure of players, replay of dead letters, and corrections by people. */
   maintainer: [
@@ -105,6 +118,17 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
     'select on sequence promo_store.batch_numbers',
   ],
+  /** The process that computes pseudonyms. It reads the names of players, and nothing that they did. */
+  pseudonyms: [
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo_store.migrations, promo_store.feeds, promo_store.months',
+    'select (verdict_id, decided_at, feed_no, player_ref) on promo_store.history',
+    'select (feed_no, player_ref, attributed_at) on promo_store.attributions',
+    'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.pseudonym_keys, promo_store.pseudonyms',
+    'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
+    'select on sequence promo_store.batch_numbers',
+  ],
 };
 
 /**
@@ -120,6 +144,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.retention_plan(date)',
   'promo.forget_dropped_players(int)',
   'promo.forget_dropped_attributions()',
+  'promo.forget_dropped_pseudonyms(bigint, int)',
   'promo.attribute_rounds(text, text[], text[], text[], text[])',
   'promo.attribute_round(text, text, text, text, text)',
   'promo.correct_attribution(text, text, text, text, text, text)',
@@ -148,6 +173,9 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo_store.number_change()',
   'promo_store.last_batch()',
   'promo_store.complete_history_since()',
+  'promo_store.show_to_readers(text)',
+  'promo_store.wait_for_pseudonyms()',
+  'promo_store.forget_pseudonym(text, text, text)',
   'promo_store.batch_holders()',
   'promo_store.check_numbers()',
   'promo_store.horizon_of(bigint, bigint, text)',
@@ -183,7 +211,7 @@ export function grantStatements(grantees: readonly Grantee[]): string[] {
     `revoke execute on function ${CLOSED_FUNCTIONS.join(', ')} from public`,
     ...names.flatMap((name) =>
       ['all tables in schema', 'all sequences in schema', 'all functions in schema', 'schema'].map(
-        (objects) => `revoke all on ${objects} promo, promo_store from ${name}`,
+        (objects) => `revoke all on ${objects} promo, promo_reader, promo_store from ${name}`,
       ),
     ),
     ...grantees.flatMap(({ role, name }) =>

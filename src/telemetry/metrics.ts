@@ -1,6 +1,7 @@
 /** Metrics of a process: a closed list, each with a help text and the action to take when it moves. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { makeConsoleMetrics } from './console-metrics';
+import { makePseudonymMetrics } from './pseudonym-metrics';
 import { makeRollupMetrics } from './rollup-metrics';
 import { makeWebhookMetrics } from './webhook-metrics';
 
@@ -53,7 +54,7 @@ interface About<L extends Label> {
 }
 
 /** The process that is measured. */
-type Role = 'worker' | 'webhook' | 'console' | 'rollups';
+type Role = 'worker' | 'webhook' | 'console' | 'rollups' | 'pseudonyms';
 
 /** The processes that decide events. */
 const INTAKE: readonly Role[] = ['worker', 'webhook'];
@@ -315,6 +316,7 @@ export function makeMetrics(role?: Role) {
     ...makeWebhookMetrics(describe),
     ...makeConsoleMetrics(describe),
     ...makeRollupMetrics(describe),
+    ...makePseudonymMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {
         of: 'each',

@@ -4,17 +4,12 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
-type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'attributor' | 'wallet' | 'rollups' | 'nobody';
-const NAMES: readonly Name[] = [
-  'writer',
-  'reader',
-  'janitor',
-  'maintainer',
-  'attributor',
-  'wallet',
-  'rollups',
-  'nobody',
+const ROLES = [
+  ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
+  ...(['attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
 ];
+type Name = (typeof ROLES)[number] | 'nobody';
+const NAMES: readonly Name[] = [...ROLES, 'nobody'];
 
 let store: TestStore;
 const roles = new Map<Name, { name: string; url: string }>();
@@ -23,11 +18,7 @@ const roleOf = (name: Name) => {
   if (role === undefined) throw new Error(`no role ${name}`);
   return role;
 };
-const grantees = (): Grantee[] =>
-  (['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet', 'rollups'] as const).map((role) => ({
-    role,
-    name: roleOf(role).name,
-  }));
+const grantees = (): Grantee[] => ROLES.map((role) => ({ role, name: roleOf(role).name }));
 
 beforeAll(async () => {
   store = await freshStore({ own: true });
@@ -69,9 +60,13 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
 }
 
 const STORED = ['event_keys', 'history', 'resends', 'unstored', 'faults', 'panics', 'rounds', 'partitions'];
-/** Tables that the process of the rollups owns, but for their definition. */
-const ROLLUP_TABLES = ['folds', 'fold_generations', 'rollup_verdicts', 'rollup_ledger'];
-const rollupsOnly = (table: string): readonly Name[] => (ROLLUP_TABLES.includes(table) ? ['rollups'] : []);
+/** Tables that a process of a fold owns, but for their definition. */
+const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
+  ...{ folds: ['rollups', 'pseudonyms'], fold_generations: ['rollups', 'pseudonyms'] },
+  ...{ rollup_verdicts: ['rollups'], rollup_ledger: ['rollups'] },
+  ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
+};
+const foldersOf = (table: string): readonly Name[] => FOLD_TABLES[table] ?? [];
 /** Tables without columns. */
 const EMPTY = ['migrate_guard', 'attribution_guard'];
 const ALL_TABLES = [
@@ -98,7 +93,7 @@ const ALL_TABLES = [
     'move_steps',
     'arrivals',
     'wallet_calls',
-    ...ROLLUP_TABLES,
+    ...Object.keys(FOLD_TABLES),
   ],
   ...['migrations', 'migrations_lock', ...EMPTY],
 ];
@@ -137,6 +132,8 @@ const anyColumn: Readonly<Record<string, string>> = {
     fold_generations: 'state',
     rollup_verdicts: 'verdicts',
     rollup_ledger: 'entries',
+    pseudonym_keys: 'state',
+    pseudonyms: 'player_id',
     migrations: 'name',
     migrations_lock: 'is_locked',
   },
@@ -146,7 +143,7 @@ const anyColumn: Readonly<Record<string, string>> = {
 const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[] = [
   // Only the owner may change decided rows.
   ...ALL_TABLES.flatMap((table) => [
-    [`delete from promo_store.${table}`, rollupsOnly(table)] as const,
+    [`delete from promo_store.${table}`, foldersOf(table)] as const,
     [`truncate promo_store.${table}`, []] as const,
     [`drop table promo_store.${table} cascade`, []] as const,
     [`alter table promo_store.${table} add column more int`, []] as const,
@@ -155,7 +152,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
     (table) =>
       [
         `update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`,
-        rollupsOnly(table),
+        foldersOf(table),
       ] as const,
   ),
   [inMonth('update promo_store.%I set outcome = 0'), []],
@@ -188,7 +185,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
   // Rows with player data.
-  ['select player_ref from promo_store.history', []],
+  ['select player_ref from promo_store.history', ['pseudonyms']],
   ['select payload from promo_store.panics', []],
   ['select player_ref from promo.verdicts', []],
   ['select player_ref from promo.ledger', []],
@@ -217,8 +214,8 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
-  ['select promo.safe_up_to()', ['reader', 'rollups']],
-  ['select promo.lineage()', ['reader', 'rollups']],
+  ['select promo.safe_up_to()', ['reader', 'rollups', 'pseudonyms']],
+  ['select promo.lineage()', ['reader', 'rollups', 'pseudonyms']],
   ...['changes', 'new_verdicts', 'new_deliveries', 'attribution_changes'].map(
     (range) => [`select * from promo.${range}(-1)`, ['reader']] as const,
   ),
@@ -226,12 +223,8 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select credited_player from promo.attribution_changes_with_players(-1)', []],
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
   // Functions for every role.
-  ...['partitions', 'operations', 'migrations', 'reference_versions'].map(
-    (view) =>
-      [
-        `select * from promo.${view}`,
-        ['writer', 'reader', 'janitor', 'maintainer', 'attributor', 'wallet', 'rollups'],
-      ] as const,
+  ...['partitions', 'operations', 'migrations', 'reference_versions', 'pseudonym_coverage'].map(
+    (view) => [`select * from promo.${view}`, ROLES] as const,
   ),
   // Operations. A role may add to their log, and no role in the log may change it.
   [`select promo.begin_operation('replay', '{}')`, ['writer', 'maintainer']],
@@ -268,10 +261,26 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select promo.close_wallet_call('acme', 'op', 'by hand')`, ['maintainer']],
   ['select promo.forget_wallet_calls(now())', ['janitor']],
   // Rollups: their role reads no player, and nobody else can lock or change them.
-  ...ROLLUP_TABLES.map((table) => [`select from promo_store.${table} for update`, ['rollups']] as const),
+  ...Object.entries(FOLD_TABLES).map(
+    ([table, folders]) => [`select from promo_store.${table} for update`, folders] as const,
+  ),
   ['select verdict_id, round_no, event_id from promo_store.history', ['rollups']],
-  ['select promo_store.complete_history_since()', ['rollups']],
-  ['select promo_store.last_batch()', ['rollups']],
+  ['select promo_store.complete_history_since()', ['rollups', 'pseudonyms']],
+  ['select promo_store.last_batch()', ['rollups', 'pseudonyms']],
+  // Pseudonyms: their role reads names, and nothing that players did. A reader has no way to a name.
+  ['select verdict_id, feed_no, player_ref from promo_store.history', ['pseudonyms']],
+  ['select amount_minor from promo_store.history', ['rollups']],
+  ['select round_key, player_ref from promo_store.attributions', []],
+  ['select player_id from promo_store.pseudonyms', ['pseudonyms']],
+  ['select key_id from promo_store.pseudonym_keys', ['pseudonyms']],
+  ...['verdicts', 'ledger', 'attributions', 'rounds', 'player_ids'].map(
+    (view) => [`select * from promo_reader.${view}`, ['reader']] as const,
+  ),
+  ['select * from promo.former_player_ids', ['reader']],
+  ['select * from promo.forget_dropped_pseudonyms(0)', ['janitor']],
+  [`select promo_store.forget_pseudonym('acme', 'p', 'erased:1')`, []],
+  [`select promo_store.show_to_readers('verdicts')`, []],
+  ['create view promo_reader.another as select 1', []],
   ...['verdicts_hourly', 'ledger_daily'].map((view) => [`select * from promo.${view}`, ['reader']] as const),
   // Rights on the whole database.
   ['create schema another', []],
@@ -539,10 +548,10 @@ describe('the right to connect to the database', () => {
   test('stays public where the database has another owner than the tables, and the answer names the owner', async () => {
     const [owner, writer] = [await aRole('owner'), await aRole('writer')];
     await own.pool.query(`do $$ declare each record; begin
-      for each in select nspname from pg_namespace where nspname in ('promo', 'promo_store') loop
+      for each in select nspname from pg_namespace where nspname in ('promo', 'promo_reader', 'promo_store') loop
         execute format('alter schema %I owner to ${owner.name}', each.nspname);
       end loop;
-      for each in select c.oid::regclass as name from pg_class c where relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace)
+      for each in select c.oid::regclass as name from pg_class c where relnamespace in ('promo'::regnamespace, 'promo_reader'::regnamespace, 'promo_store'::regnamespace)
         and (relkind in ('r', 'p', 'v') or relkind = 'S' and not exists (select from pg_depend d where d.objid = c.oid and d.deptype in ('a', 'i'))) loop
         execute format('alter table %s owner to ${owner.name}', each.name);
       end loop;

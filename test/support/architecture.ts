@@ -28,7 +28,7 @@ import {
  *
  *     commands -> promotion-file -> promotions, reference-file
  *
- * Rollups use fold, and both reach the store by postgres.
+ * Rollups and pseudonyms use fold, and all three reach the store by postgres.
  *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
@@ -54,6 +54,7 @@ export const LAYERS = {
   ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
   fold: { files: /^src\/fold\//, mayImport: ['lib', 'postgres'] },
   rollups: { files: /^src\/rollups\//, mayImport: ['lib', 'fold', 'postgres'] },
+  pseudonyms: { files: /^src\/pseudonyms\//, mayImport: ['fold', 'postgres'] },
   intake: { files: /^src\/intake\//, mayImport: ['lib', 'domain', 'ledger', 'postgres', 'telemetry'] },
   reconciliation: {
     files: /^src\/reconciliation\//,
@@ -144,7 +145,7 @@ export const LAYERS = {
         'intake',
         'publishing',
       ],
-      ...['fold', 'rollups', 'reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
+      ...['fold', 'rollups', 'pseudonyms', 'reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
       ...['kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
     ],
   },
