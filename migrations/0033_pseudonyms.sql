@@ -1,8 +1,8 @@
 -- Pseudonyms of players, which `promo-intake pseudonyms` computes by a key outside the database. The schema
 -- promo_reader has each view of promo with pseudonyms in place of players.
 --
--- Locks: replaces promo.erase_player, and creates the rest. Waits for nothing. Time: instant. Safe while older
--- workers run: they need nothing of this.
+-- Locks: replaces promo.erase_player, and creates the rest. Waits for nothing. Time: instant. Safe while
+-- older workers run: they need nothing of this.
 
 -- ---------------------------------------------------------------- pseudonyms
 
@@ -14,7 +14,7 @@ create table promo_store.pseudonym_keys (
   shown_at timestamptz
 );
 comment on table promo_store.pseudonym_keys is 'The keys of pseudonyms, by their ids. The keys themselves are never in the database.';
-comment on column promo_store.pseudonym_keys.key_no is 'Number that stands for the key in storage.';
+comment on column promo_store.pseudonym_keys.key_no is 'Number of the key in storage.';
 comment on column promo_store.pseudonym_keys.key_id is 'Id of the key: eight hex digits that are computed from it, and that lead nowhere.';
 comment on column promo_store.pseudonym_keys.state is 'filling: its pseudonyms are being computed. shown: readers see them. former: readers see them beside the new ones. retired: they are being deleted.';
 comment on column promo_store.pseudonym_keys.began_at is 'When a process first had the key.';
@@ -35,6 +35,9 @@ comment on column promo_store.pseudonyms.operator_id is 'Operator of the player.
 comment on column promo_store.pseudonyms.player_ref is 'The player, as in history.';
 comment on column promo_store.pseudonyms.player_id is 'The pseudonym: 32 hex digits; erased:N for an erased player.';
 create index pseudonyms_player_id on promo_store.pseudonyms (player_id, key_no);
+
+-- Here, so that no erasure has to insert the row, and wait for another erasure that does.
+insert into promo_store.folds (fold, generation) values ('pseudonyms', 0) on conflict do nothing;
 
 -- ---------------------------------------------------------------- what people read
 
@@ -159,7 +162,7 @@ create function promo_store.forget_pseudonym(operator text, player text, replace
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- A slice may have read the player before this transaction. Wait for its end, and then delete what it wrote.
+  -- A slice may have read the player before this transaction. Wait for its end, and delete what it wrote.
   -- The next slice waits for this transaction, and reads no such player any more.
   perform promo_store.wait_for_pseudonyms();
   with gone as (

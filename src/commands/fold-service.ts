@@ -2,10 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import type { Counter, Gauge, Histogram } from 'prom-client';
 import { DONE, FAILED } from '../cli/exit-codes';
 import { packageVersion } from '../cli/package-version';
-import { readConfig } from '../config/config';
+import type { readConfig } from '../config/config';
 import type { Fold, Stepped } from '../fold/fold';
 import { runFold } from '../fold/run';
 import { systemClock } from '../lib/clock';
@@ -14,22 +13,25 @@ import { makeLogger } from '../telemetry/logger';
 import { type Metrics, makeMetrics } from '../telemetry/metrics';
 import { BY_SIGNAL } from './lifecycle';
 import { makeStart, needMigrations, serve } from './service';
-import { ROLLUPS_SETTINGS } from './settings';
+import type { ROLLUPS_SETTINGS } from './settings';
 
 /** Between two looks for new verdicts. A verdict is in the results a moment after this time. */
 const INTERVAL_MS = 500;
-/** After the crash of the process that folds, another one waits for this time. */
-export const LEASE_MS = 10_000;
-/** A slice locks rows of its results, which nobody else writes. It takes CPU from the intake. */
-export const SLICE = { rows: 200_000, ms: 500 };
-export const FILL = { rows: 400_000, ms: 1_000 };
+export const FOLDING = {
+  /** After the crash of the process that folds, another one waits for this time. */
+  leaseMs: 10_000,
+  /** A slice locks rows of its results, which nobody else writes. It takes CPU from the intake. */
+  slice: { rows: 200_000, ms: 500 },
+  fill: { rows: 400_000, ms: 1_000 },
+  now: systemClock.now,
+};
 
 export interface FoldMetrics {
-  readonly lagSeconds: Gauge;
-  readonly folding: Gauge;
-  readonly verdicts: Counter;
-  readonly sliceSeconds: Histogram;
-  readonly failures: Counter;
+  readonly lagSeconds: Metrics['rollupsLagSeconds'];
+  readonly folding: Metrics['rollupsFolding'];
+  readonly verdicts: Metrics['rollupsVerdicts'];
+  readonly sliceSeconds: Metrics['rollupsSliceSeconds'];
+  readonly failures: Metrics['rollupsFailures'];
 }
 
 /** The parts of the process that a fold is made of. */
@@ -45,13 +47,13 @@ export interface FoldParts {
 
 export interface FoldService {
   readonly name: 'rollups' | 'pseudonyms';
+  readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
   readonly metricsOf: (metrics: Metrics) => FoldMetrics;
   readonly makeFold: (parts: FoldParts) => Promise<Fold>;
 }
 
 /** Folds until a signal. @returns the exit code */
-export async function serveFold({ name, metricsOf, makeFold }: FoldService): Promise<number> {
-  const config = readConfig(process.env, ROLLUPS_SETTINGS);
+export async function serveFold({ name, config, metricsOf, makeFold }: FoldService): Promise<number> {
   const metrics = makeMetrics(name);
   const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
   metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);

@@ -5,19 +5,19 @@ import type { Options } from '../cli/option-values';
 import { readConfig } from '../config/config';
 import { readPseudonymKeys } from '../config/pseudonyms';
 import { type Fold, makeFold, type Stepped } from '../fold/fold';
-import { systemClock } from '../lib/clock';
 import { asPseudonymKey, type PseudonymKey } from '../pseudonyms/pseudonym';
 import { makePseudonymResults } from '../pseudonyms/pseudonyms';
 import { makeRotation, type Rotation } from '../pseudonyms/rotation';
-import { FILL, LEASE_MS, SLICE, serveFold } from './fold-service';
+import { FOLDING, serveFold } from './fold-service';
 import { PSEUDONYMS_SETTINGS } from './settings';
 
 /** @returns the exit code */
 export function pseudonyms(options: Options): Promise<number> {
-  const { PSEUDONYM_KEYS } = readConfig(process.env, PSEUDONYMS_SETTINGS);
-  const keys = keysIn(PSEUDONYM_KEYS());
+  const config = readConfig(process.env, PSEUDONYMS_SETTINGS);
+  const keys = keysIn(config.PSEUDONYM_KEYS());
   return serveFold({
     name: 'pseudonyms',
+    config,
     metricsOf: (metrics) => ({
       lagSeconds: metrics.pseudonymsLagSeconds,
       folding: metrics.pseudonymsFolding,
@@ -27,14 +27,15 @@ export function pseudonyms(options: Options): Promise<number> {
     }),
     async makeFold({ pool, logger, metrics, holder, step }) {
       const rotation = makeRotation(pool, {
-        ...{ holder, leaseMs: LEASE_MS, keys, replacesLostKey: options.has('replace-lost-key') },
+        holder,
+        leaseMs: FOLDING.leaseMs,
+        keys,
+        replacesLostKey: options.has('replace-lost-key'),
       });
       const problem = await step('Postgres', () => rotation.problem());
       if (problem !== null) throw new Unable(problem.message);
       const results = makePseudonymResults(keys[0], (added) => metrics.pseudonymsPlayers.inc(added));
-      const fold = makeFold(pool, results, {
-        ...{ holder, leaseMs: LEASE_MS, slice: SLICE, fill: FILL, now: systemClock.now },
-      });
+      const fold = makeFold(pool, results, { ...FOLDING, holder });
       return withRotation(fold, rotation, logger);
     },
   });

@@ -1,14 +1,16 @@
 /** `promo-intake rollups`: keeps the rollups up to date, until a signal stops it. */
 import type { Options } from '../cli/option-values';
+import { readConfig } from '../config/config';
 import { makeFold } from '../fold/fold';
-import { systemClock } from '../lib/clock';
 import { ROLLUP_RESULTS } from '../rollups/rollups';
-import { FILL, LEASE_MS, SLICE, serveFold } from './fold-service';
+import { FOLDING, serveFold } from './fold-service';
+import { ROLLUPS_SETTINGS } from './settings';
 
 /** @returns the exit code */
 export function rollups(options: Options): Promise<number> {
   return serveFold({
     name: 'rollups',
+    config: readConfig(process.env, ROLLUPS_SETTINGS),
     metricsOf: (metrics) => ({
       lagSeconds: metrics.rollupsLagSeconds,
       folding: metrics.rollupsFolding,
@@ -17,9 +19,7 @@ export function rollups(options: Options): Promise<number> {
       failures: metrics.rollupsFailures,
     }),
     async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, ROLLUP_RESULTS, {
-        ...{ holder, leaseMs: LEASE_MS, slice: SLICE, fill: FILL, now: systemClock.now },
-      });
+      const fold = makeFold(pool, ROLLUP_RESULTS, { ...FOLDING, holder });
       const reason = options.get('rebuild');
       if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
         logger.warn('no rebuild began: one is running, or there are no rollups yet');

@@ -56,7 +56,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[]), promo_store.claim_cluster(text)',
   ],
   /**
-   * Analysts and `verify`. Without players, and so without `select *` of the views of promo that have players.
+   * Analysts and `verify`. Without players, and so without `select *` of the views of promo that have them.
    * Each view of promo_reader is readable as a whole.
    */
   reader: [
@@ -124,7 +124,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on schema promo_store',
     'select on promo_store.migrations, promo_store.feeds, promo_store.months',
     'select (verdict_id, decided_at, feed_no, player_ref) on promo_store.history',
-    'select (feed_no, player_ref, attributed_at) on promo_store.attributions',
+    'select (feed_no, player_ref, change_no) on promo_store.attributions',
     'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.pseudonym_keys, promo_store.pseudonyms',
     'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
     'select on sequence promo_store.batch_numbers',

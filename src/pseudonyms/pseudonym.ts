@@ -1,4 +1,4 @@
-/** The pseudonym of a player: a keyed hash. Without the key nobody computes it from a player, or tests a guess. */
+/** The pseudonym of a player: a keyed hash. Without its key nobody computes one, or tests a guess. */
 import { createHmac } from 'node:crypto';
 
 export interface PseudonymKey {

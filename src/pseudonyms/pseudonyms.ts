@@ -8,8 +8,7 @@ export type Player = readonly [operatorId: string, playerRef: string];
 
 /**
  * The row without a player counts the verdicts. The others are players without a pseudonym: of the verdicts,
- * and of the attributions, which have no number of their own. An attribution counts once its slice has a
- * verdict that was decided later.
+ * and of the attributions with numbers of the slice.
  */
 const READ: Statement = {
   name: 'pseudonyms_read',
@@ -18,7 +17,7 @@ const READ: Statement = {
   where h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz group by 1, 2
 ), players as (
   select feed_no, player_ref from seen where player_ref is not null
-  union select feed_no, player_ref from promo_store.attributions where attributed_at >= $4::timestamptz
+  union select feed_no, player_ref from promo_store.attributions where change_no > $2::bigint and change_no <= $3::bigint
 )
 select null as operator_id, null as player_ref, coalesce(sum(verdicts), 0)::text as verdicts, max(newest_at)::text as newest_at from seen
 union all

@@ -1,5 +1,5 @@
 /**
- * The keys of pseudonyms in the store, brought to those of the process: a first key, a new key, a former key
+ * Brings the keys of the store to those of the process. There may be a first key, a new key, a former key
  * that is kept for a while, and keys that are over.
  *
  * The pseudonyms of a new key are computed from the players of the present one, and then shown all at once.
@@ -32,7 +32,7 @@ export class MissingKey extends Error {
   override readonly name = 'MissingKey';
   constructor(readonly shown: string) {
     super(
-      `the pseudonyms in use are of the key ${shown}, which PSEUDONYM_KEYS does not have. Put this key first to go on with it, or second to replace it. Where it is lost or known to others, start with --replace-lost-key: all pseudonyms change then, and nothing leads from the former ones to the new ones`,
+      `the pseudonyms in use are of the key ${shown}, which PSEUDONYM_KEYS does not have. Put this key first to go on with it, or second to replace it. Where it is lost or known to others, start with --replace-lost-key. All pseudonyms change then, and nothing leads from the former ones to the new ones`,
     );
   }
 }
