@@ -6,6 +6,7 @@
 import { type FeedRecord, makeFeed } from './demo/feed';
 import { withDatabase } from './demo/guest';
 import { reportOwnTopic } from './demo/own-topic';
+import { makeDemoReport } from './demo/page';
 import { untilDecided } from './demo/progress';
 import { publish } from './demo/publish';
 import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
@@ -56,6 +57,7 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
     reportSpeed(records, seconds, screen);
     const messages = await reportOwnTopic(stage, screen);
     await reportWhichOfMine(stage, feed, messages, screen);
+    await makeDemoReport(stage, client, screen);
     printWhereToLook(stage.databaseUrl, roundId);
   });
 }

@@ -18,6 +18,7 @@ import { renderConfiguration } from './configuration';
 import { renderContract } from './contract';
 import { renderFaults } from './faults';
 import { renderMetrics } from './metrics';
+import { reportPictures } from './report-pictures';
 import { verdictExamples } from './verdict-examples';
 import { renderVerdicts } from './verdicts';
 
@@ -59,6 +60,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file(`${CHART}/values.schema.json`, renderValuesSchema(root)),
     file(`${CHART}/README.md`, renderChartReadme(GENERATE_COMMAND, root)),
     file('docs/faults.md', renderFaults(GENERATE_COMMAND)),
+    ...reportPictures().map(([name, content]) => file(`docs/pictures/${name}`, content)),
     ...reportFiles(root).map(({ path, text }) => file(path, text)),
   ];
 }

@@ -151,7 +151,7 @@ function frame({ axis, unit, most: end }: Chart, [least, most]: readonly [number
   const vertical = ticks.map(
     ({ at, text }) => html`<text x="${round(x(at))}" y="${bottom + 18}" text-anchor="middle">${text}</text>`,
   );
-  const axes = html`<g class="axis"><text class="unit" x="${left - 8}" y="12" text-anchor="start">${unit}</text>${horizontal}${vertical}</g>`;
+  const axes = html`<g class="axis"><text class="unit" x="2" y="12" text-anchor="start">${unit}</text>${horizontal}${vertical}</g>`;
   return { x: (time: number) => x(time), y: (value: number) => y(value), axes };
 }
 

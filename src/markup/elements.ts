@@ -11,11 +11,12 @@ export function numberText(value: number | string | null): string {
   return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
-/** "98.7 %". Never 100 % where something is missing. */
+/** "98.7 %". Never 100 % where something is missing, and never 0 % where there is something. */
 export function shareText(part: number, all: number): string {
   if (all === 0) return '-';
   const tenths = part === all ? 1_000 : Math.min(999, Math.round((part / all) * 1_000));
-  return `${(tenths / 10).toLocaleString('en')} %`;
+  if (part > 0 && tenths === 0) return '< 0.1\u00a0%';
+  return `${(tenths / 10).toLocaleString('en')}\u00a0%`;
 }
 
 export interface Column<R> {

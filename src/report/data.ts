@@ -52,7 +52,7 @@ export interface ReasonReport extends ReasonCount {
   readonly charge: string;
 }
 
-/** ReportAmounts are exact decimals in major units. They count what is not refunded. */
+/** Amounts are exact decimals in major units. They count what is not refunded. */
 export interface ReportAmounts {
   readonly currency: string;
   readonly turnover: string;

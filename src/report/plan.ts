@@ -58,7 +58,7 @@ export function planOf(span: ReportSpan, zone: TimeZone, rollups: RollupState | 
     return { verdicts, amounts: { source: 'views', buckets: local }, notes };
   }
   notes.push(
-    'ReportAmounts and refunds are those of the same dates in UTC: the rollups have no days of other time zones.',
+    'Amounts and refunds are those of the same dates in UTC: the rollups have no days of other time zones.',
   );
   const days = divideByDays(sameDates(span, zone, UTC, now), UTC);
   return { verdicts, amounts: { source: 'rollups', buckets: days }, notes };

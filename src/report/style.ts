@@ -28,7 +28,7 @@ section { margin: 34px 0; }
 .warning { border-left: 4px solid var(--skipped); padding: 6px 12px; background: var(--raised); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 470px), 1fr)); gap: 0 28px; }
 code { font-family: ui-monospace, monospace; font-size: 13px; }
-td code, th code { overflow-wrap: anywhere; }
+td code { white-space: nowrap; } td { min-width: 4em; }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 8px 18px; margin: 12px 0; }
 .facts dt { color: var(--soft); font-size: 13px; } .facts dd { margin: 0; overflow-wrap: anywhere; }
 ${TABLE_STYLE}${CHART_STYLE}@media (max-width: 560px) {

@@ -117,6 +117,7 @@ function expectWholeReport(output: string): void {
     /^ {2}demo-refund +accepted\n {2}demo-refund +duplicate +of the first, which is accepted\n {2}demo-late-bet +skipped +round_refunded\n {2}Net of the round now: bet 0\.00 /m,
   );
   expectOwnAnswers(output);
+  expect(output).toContain('build/demo-report.html has verdicts, reasons');
   expect(output).toMatch(/^ {2}psql 'postgres:\/\/\S+'$/m);
   expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
 }

@@ -65,6 +65,6 @@ export function coverageSection(report: VerdictReport): Html {
     ],
   ])}
 ${coverage.notes.map((note) => html`<p class="note">${note}</p>`)}
-<p class="note">All figures are of one state of the database. ReportCounts are exact. The report names no player, no event and no round. Dropped months of history have no resends here.</p>
+<p class="note">All figures are of one state of the database. Counts are exact. The report names no player, no event and no round. Dropped months of history have no resends here.</p>
 <p class="note">Accepted events count, unless their round is refunded. Rejected events have a fault, and skipped events are left out by a rule. Events of connections for tests are in no figure.</p>`;
 }

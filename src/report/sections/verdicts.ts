@@ -127,12 +127,18 @@ const LIMITS: Readonly<Record<Timing['within'][number]['name'], string>> = {
 };
 /** The share that the headline names. */
 const MOST_OF_ALL = 0.95;
+const LATEST = 'more than 1 day';
 
 /** "10 s": the shortest limit that 95 % of the events keep. Null where no event has a time. */
 export function usualDelay({ timed, within }: Timing): string | null {
   if (timed === 0) return null;
   const limit = within.find(({ events }) => events >= timed * MOST_OF_ALL);
-  return limit === undefined ? 'more than 1 day' : LIMITS[limit.name];
+  return limit === undefined ? LATEST : LIMITS[limit.name];
+}
+
+function delayText(delay: string | null): string {
+  if (delay === LATEST) return 'More than 5 of 100 events are decided over a day after their own time.';
+  return `Of 100 events, 95 are decided within ${delay} of their own time.`;
 }
 
 export function delaySection(report: VerdictReport): Html {
@@ -141,17 +147,17 @@ export function delaySection(report: VerdictReport): Html {
   const { timing } = report.totals;
   if (timing.timed === 0) return html`<p class="lead">No event of this time names when it occurred.</p>`;
   const steps = timing.within.map(({ name, events }, index) => ({
-    name: index === 0 ? `up to ${LIMITS[name]}` : `up to ${LIMITS[name]}`,
+    name: `up to ${LIMITS[name]}`,
     value: events - (timing.within[index - 1]?.events ?? 0),
   }));
   const rest = timing.timed - (timing.within.at(-1)?.events ?? 0);
-  const rows = [...steps, { name: 'more than 1 day', value: rest }];
+  const rows = [...steps, { name: LATEST, value: rest }];
   const share = (name: Timing['within'][number]['name']) => (bucket: BucketCounts) => {
     const { timed, within } = bucket.timing;
     if (timed === 0) return null;
     return (100 * (within.find((each) => each.name === name)?.events ?? 0)) / timed;
   };
-  return html`<p class="lead">95 of 100 events are decided within ${usualDelay(timing)} of their own time. The time in the sender, in Kafka and in the service is in it.${timing.early > 0 && ` ${numberText(timing.early)} events carry a time that is later than their decision: the clock of their sender is ahead.`}</p>
+  return html`<p class="lead">${delayText(usualDelay(timing))} The time in the sender, in Kafka and in the service is in it.${timing.early > 0 && ` ${numberText(timing.early)} events carry a time that is later than their decision: the clock of their sender is ahead.`}</p>
 ${rankedBars({
   id: 'delay-chart',
   title: 'Events by their time to decide',
