@@ -10,6 +10,7 @@ import { keys } from './modes/keys';
 import { latency } from './modes/latency';
 import { neighbours, neighboursCheck } from './modes/neighbours';
 import { postgres } from './modes/postgres';
+import { questions } from './modes/questions';
 import { reconcile } from './modes/reconcile';
 import { refund } from './modes/refund';
 import { rtt } from './modes/rtt';
@@ -40,6 +41,7 @@ export const MODES: readonly Mode[] = [
   compression,
   webhook,
   reconcile,
+  questions,
   neighbours,
   postgres,
   short,

@@ -13,6 +13,8 @@ const DOCUMENTS = [
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name)),
   'docs/operations/ledger-copies.md',
+  // Those of the questions run on their story: test/ledger/analysts-guide.test.ts.
+  ...['README.md', 'queries.md', 'months-and-copies.md'].map((name) => join('docs/analysts', name)),
 ];
 
 /** The blocks of SQL in the documents. */

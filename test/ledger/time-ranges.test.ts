@@ -6,8 +6,11 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { forNow, IDS_OF_STORE, type Ids, QUESTIONS } from '../../dev/analysts-guide';
+import { fillStore } from '../../dev/bench/filled-store';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { fillStore } from '../support/filled-store';
+import { makeFold } from '../../src/fold/fold';
+import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
 import { aBet, aRefund, freshStore, type TestStore, withClient } from '../support/ledger';
 
 const EVENTS = Number(process.env.RANGE_EVENTS ?? 1_000_000);
@@ -19,20 +22,17 @@ jest.setTimeout(FILL_MS);
 let store: TestStore;
 /** Blocks of all months of history, and of rounds. */
 let allBlocks: number;
-/** Replaces the ids of the documents by ids of the store. */
-let ids: Readonly<Record<string, string | null>>;
+/** Ids of the store in place of those of the documents. */
+let ids: Ids;
 beforeAll(async () => {
   store = await freshStore({ own: true });
   await store.partition('acme').read({ event_id: '' });
   await withClient(
     store.url,
     (client) =>
-      fillStore(client, {
-        events: EVENTS,
-        days: 60,
-        roundsPerRefund: 40,
-        lateRounds: EVENTS / 20,
-        tail: TAIL,
+      fillStore(client, 'acme', {
+        ...{ events: EVENTS, days: 60, players: 20_000, games: 500, lateRounds: EVENTS / 20, tail: TAIL },
+        ...{ roundsPerRefund: 40, rejected: 0.03, eventsPerDuplicate: 200 },
       }),
     FILL_MS,
   );
@@ -41,13 +41,10 @@ beforeAll(async () => {
       `select sum(pg_relation_size(oid)) / 8192 from pg_class where relnamespace = 'promo_store'::regnamespace and relname ~ '^(history_[0-9_]+|rounds)$'`,
     ),
   );
-  const [[event, round, refund, refunded] = []] = await store.rows(
-    `select v.event_id, v.round_id, r.refunded_by, r.round_id from promo.verdicts v, promo.rounds r
-     where v.verdict_id = (select max(verdict_id) - 70 from promo_store.history where kind = 1) and r.refunded_at is not null and r.counted_bet > 0
-     order by r.refunded_at desc limit 1`,
-  );
-  ids = { 'e-1': event ?? null, 'r-2': round ?? null, 'e-5': refund ?? null, 'r-1': refunded ?? null };
-  expect(Object.values(ids)).not.toContain(null);
+  const [found] = await withClient(store.url, async (client) => (await client.query<Ids>(IDS_OF_STORE)).rows);
+  ids = found ?? {};
+  expect(Object.keys(ids)).toHaveLength(5);
+  await foldAll();
 });
 afterAll(() => {
   // One test checks that the store is sound, and one check is enough.
@@ -55,8 +52,16 @@ afterAll(() => {
   return store.close();
 });
 
+/** Counts all verdicts into the rollups. */
+async function foldAll(): Promise<void> {
+  const slice = { rows: 1_000_000, ms: FILL_MS };
+  const options = { holder: 'test', leaseMs: FILL_MS, slice, fill: slice, now: () => performance.now() };
+  const fold = makeFold(store.pool, ROLLUP_RESULTS, options);
+  while ((await fold.step()).kind !== 'idle');
+}
+
 const WEEK = `entered_at >= date_trunc('day', now() at time zone 'utc' - interval '7 days') at time zone 'utc'`;
-/** The first query of docs/queries.md. */
+/** The first query of docs/analysts/queries.md. */
 const BY_DAY = `select brand, (entered_at at time zone 'utc')::date as day, kind, currency, sum(amount) as amount
 from promo.ledger where operator_id = 'acme' and kind <> 'login' and ${WEEK} group by brand, day, kind, currency`;
 
@@ -107,19 +112,34 @@ function queriesOf(document: string): [title: string, sql: string][] {
  * and rounds.
  */
 const BOUNDS: Readonly<Record<string, number>> = {
-  'docs/queries.md -- Counted amounts by brand, day': 1.2,
-  'docs/queries.md -- Counted bets less counted wins': 1.2,
-  'docs/queries.md -- Reasons for which an operator': 0.1,
-  'docs/queries.md -- The verdict of one event': 0.1,
-  'docs/queries.md -- The events of one round': 0.1,
-  'docs/queries.md -- The newest verdicts': 0.15,
-  'docs/queries.md -- The entries by which one refund': 0.1,
-  'docs/queries.md -- Open rounds of the last two days': 0.25,
-  'docs/queries.md -- Counted bets of the last week in rounds': 0.1,
-  'docs/queries.md -- Deliveries whose event_id': 0.01,
-  'docs/queries.md -- Rounds of the last week that': 0.1,
-  'docs/queries.md -- Bets that still count, by brand': 0.01,
-  'docs/queries.md -- The share of rejected events': 0.01,
+  'docs/analysts/questions.md -- Turnover': 0.01,
+  'docs/analysts/questions.md -- Bets less wins': 0.01,
+  'docs/analysts/questions.md -- Bets before refunds': 0.01,
+  'docs/analysts/questions.md -- Players with a bet that': 1,
+  'docs/analysts/questions.md -- Players with a bet in': 1,
+  'docs/analysts/questions.md -- The ten games': 0.01,
+  'docs/analysts/questions.md -- The share of the bets': 0.01,
+  'docs/analysts/questions.md -- For each hour and reason': 1,
+  'docs/analysts/questions.md -- Deliveries of events': 0.05,
+  'docs/analysts/questions.md -- Shares of the events': 0.01,
+  'docs/analysts/questions.md -- Events that were decided': 0.2,
+  'docs/analysts/questions.md -- Rounds with a bet': 0.25,
+  'docs/analysts/questions.md -- Players whose deposits': 1,
+  'docs/analysts/questions.md -- Players with logins': 1,
+  'docs/analysts/questions.md -- Progress of players': 1,
+  'docs/analysts/questions.md -- The ten players': 1,
+  'docs/analysts/questions.md -- All events of one player': 0.1,
+  'docs/analysts/questions.md -- The events of one round': 0.1,
+  'docs/analysts/questions.md -- The sums that decisions': 0.6,
+  'docs/analysts/questions.md -- Shares of rejected': 0.01,
+  'docs/analysts/queries.md -- Counted amounts by brand, day': 1.2,
+  'docs/analysts/queries.md -- Reasons for which an operator': 0.1,
+  'docs/analysts/queries.md -- The verdict of one event': 0.1,
+  'docs/analysts/queries.md -- The newest verdicts': 0.15,
+  'docs/analysts/queries.md -- The entries by which one refund': 0.1,
+  'docs/analysts/queries.md -- Counted bets of the last week in rounds': 0.1,
+  'docs/analysts/queries.md -- Deliveries whose event_id': 0.01,
+  'docs/analysts/queries.md -- Rounds of the last week that': 0.1,
   'docs/tables.md -- The duplicates of one event': 0.01,
   'docs/tables.md -- Verdict and reason of one event': 0.01,
   'docs/tables.md -- The newest entries': 0.5,
@@ -135,7 +155,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'docs/tables.md -- Some rounds, by a list': 0.25,
   'docs/tables.md -- Up to a hundred rounds': 0.5,
 };
-const DOCUMENTED = ['docs/queries.md', 'docs/tables.md'].flatMap(queriesOf);
+const DOCUMENTED = [QUESTIONS, 'docs/analysts/queries.md', 'docs/tables.md'].flatMap(queriesOf);
 
 test('each query of the documents has a limit, and each limit a query', () => {
   const isBound = (title: string) => Object.keys(BOUNDS).filter((begin) => title.startsWith(begin));
@@ -148,7 +168,7 @@ test('each query of the documents has a limit, and each limit a query', () => {
 
 test.each(DOCUMENTED)('%s reads no more blocks than its limit', async (title, sql) => {
   const bound = Object.entries(BOUNDS).find(([begin]) => title.startsWith(begin))?.[1] ?? 0;
-  const { blocks } = await read(sql.replace(/'([er]-\d)'/g, (_, id: string) => `'${ids[id]}'`));
+  const { blocks } = await read(forNow(sql, ids));
   expect(blocks).toBeLessThan(bound * allBlocks);
 });
 

@@ -1,0 +1,127 @@
+/** The twenty questions of the analysts' guide, on the story behind their samples. */
+import { readQuestions, readStory, type Scene } from '../../dev/analysts-guide';
+import { makeFold } from '../../src/fold/fold';
+import { grantRoles } from '../../src/ledger/roles';
+import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { freshStore, type Json, rowsOf, type TestStore, withClient } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
+
+const QUERIES = readQuestions();
+const STORY = readStory();
+const SOON_MS = 400;
+const MOST_LINES = 5;
+
+let store: TestStore;
+let reader: { name: string; url: string };
+let analyst: { name: string; url: string };
+beforeAll(async () => {
+  store = await freshStore({ own: true });
+  await decideStory();
+  await foldAll();
+  reader = await makeRole(store.url, 'reader');
+  analyst = await makeRole(store.url, 'analyst');
+  await grantRoles(store.url, [{ role: 'reader', name: reader.name }]);
+  await store.rows(`grant ${reader.name} to ${analyst.name}`);
+  await store.rows(`grant select on promo.verdicts, promo.ledger, promo.attributions to ${analyst.name}`);
+});
+afterAll(async () => {
+  await dropRoles(store.url, [analyst.name, reader.name]);
+  // Times of decisions were changed by hand.
+  store.damaged = true;
+  await store.close();
+});
+
+const at = (time: string) => new Date(`${time}Z`);
+
+function eventOf({ stated, event, fields }: Scene): Json {
+  const optional = (name: string, value: string | undefined) => (value === '' ? {} : { [name]: value });
+  return {
+    spec: 'promo.event.v1',
+    event_id: event,
+    kind: fields.kind,
+    brand: fields.brand,
+    occurred_at: new Date(at(stated).getTime() - SOON_MS).toISOString(),
+    ...optional('player_ref', fields.player),
+    ...optional('round_id', fields.round),
+    ...(fields.game === '' ? {} : { game: { id: fields.game } }),
+    ...optional('amount', fields.amount),
+    ...optional('currency', fields.currency),
+  };
+}
+
+/** Has each event decided by the rules. Then sets the times of the decisions to those of the story. */
+async function decideStory(): Promise<void> {
+  const acme = store.partition('acme');
+  for (const scene of STORY)
+    expect([scene.event, await acme.read(eventOf(scene))]).toEqual([scene.event, [scene.fields.result]]);
+  await store.rows(
+    `select promo_store.create_month(parent, month) from unnest('{history, resends}'::text[]) parent, unnest('{2026-10-01, 2026-11-01}'::date[]) month`,
+  );
+  const times = JSON.stringify(
+    STORY.map(({ event, decided, fields }) => ({
+      event,
+      at: at(decided),
+      again: fields.result?.startsWith('duplicate'),
+    })),
+  );
+  const given = `json_to_recordset($1) as t (event text, at timestamptz, again boolean)`;
+  await store.rows(
+    `update promo_store.history h set decided_at = t.at from ${given} where h.event_id = t.event and not t.again`,
+    [times],
+  );
+  await store.rows(
+    `update promo_store.resends h set received_at = t.at from ${given} where h.event_id = t.event and t.again`,
+    [times],
+  );
+  await store.rows(`update promo_store.rounds r set opened_at = h.opened_at, refunded_at = h.refunded_at
+    from (select round_no, min(decided_at) as opened_at, min(decided_at) filter (where kind = 4) as refunded_at from promo_store.history group by 1) h
+    where h.round_no = r.round_no`);
+  expect(await store.rows('select opened_at, refunded_at from promo_store.refunds')).toEqual([
+    ['2026-11-02 12:00:00+00', '2026-11-03 10:00:00+00'],
+  ]);
+}
+
+async function foldAll(): Promise<void> {
+  const slice = { rows: 1_000_000, ms: 10_000 };
+  const fold = makeFold(store.pool, ROLLUP_RESULTS, {
+    holder: 'guide',
+    leaseMs: 10_000,
+    slice,
+    fill: slice,
+    now: () => performance.now(),
+  });
+  for (;;) if ((await fold.step()).kind === 'idle') return;
+}
+
+test('the guide has twenty questions, each of at most five lines of SQL', () => {
+  expect(QUERIES.map(({ number }) => number)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
+  expect(QUERIES.filter(({ lines }) => lines > MOST_LINES)).toEqual([]);
+});
+
+/** Rows as the guide shows them: texts of Postgres, and nothing for null. */
+async function answersOf(url: string, sql: string): Promise<{ columns: string[]; rows: string[][] }> {
+  return withClient(url, async (client) => {
+    const { fields } = await client.query(sql);
+    const rows = await rowsOf(client, sql);
+    return {
+      columns: fields.map(({ name }) => name),
+      rows: rows.map((row) => row.map((cell) => cell ?? '')),
+    };
+  });
+}
+
+test.each(QUERIES)(
+  '$number. $title: the answer is the sample',
+  async ({ sql, columns, sample, needsPlayers }) => {
+    const { columns: found, rows } = await answersOf((needsPlayers ? analyst : reader).url, sql);
+    expect(found).toEqual(columns);
+    expect(rows).toEqual(sample);
+  },
+);
+
+test.each(QUERIES.filter(({ needsPlayers }) => needsPlayers))(
+  '$number. $title: a reader may not run it',
+  async ({ sql }) => {
+    await expect(answersOf(reader.url, sql)).rejects.toThrow(/permission denied/);
+  },
+);
