@@ -14,8 +14,6 @@ export interface Question {
   readonly sql: string;
   /** Lines of SQL, without the comment. */
   readonly lines: number;
-  /** Whether only analysts who may see players can run it. */
-  readonly needsPlayers: boolean;
   readonly columns: readonly string[];
   readonly sample: readonly (readonly string[])[];
 }
@@ -42,12 +40,11 @@ export function readQuestions(root = projectRoot): Question[] {
 
 function questionOf(number: number, title: string, section: string): Question {
   const sql = /^```sql\n(.+?)^```/ms.exec(section)?.[1]?.trim().replace(/;$/, '');
-  const role = /^\*\*Role:\*\* (reader|players)\.$/m.exec(section)?.[1];
   const [columns, ...sample] = tableOf(section);
-  if (sql === undefined || role === undefined || columns === undefined)
-    throw new Error(`${QUESTIONS}, question ${number}: no query, no role or no sample`);
+  if (sql === undefined || columns === undefined)
+    throw new Error(`${QUESTIONS}, question ${number}: no query or no sample`);
   const lines = sql.split('\n').filter((line) => !line.startsWith('--')).length;
-  return { number, title, sql, lines, needsPlayers: role === 'players', columns, sample };
+  return { number, title, sql, lines, columns, sample };
 }
 
 export function readStory(root = projectRoot): Scene[] {
@@ -89,11 +86,11 @@ export function forNow(sql: string, ids: Ids, now = new Date()): string {
     .replace(/\b2026-\d\d-\d\d\b/g, (date) =>
       new Date(Date.parse(date) + days * DAY_MS).toISOString().slice(0, 10),
     )
-    .replace(/'([erp]-\d+)'/g, (quoted, id: string) => `'${ids[id] ?? quoted.slice(1, -1)}'`);
+    .replace(/'([erx]-\d+|g\d)'/g, (quoted, id: string) => `'${ids[id] ?? quoted.slice(1, -1)}'`);
 }
 
-/** Ids of a filled store: a refunded round with its refund, another round, an event, a player. */
-export const IDS_OF_STORE = `select v.event_id as "e-1", v.round_id as "r-2", v.player_ref as "p-2", r.refunded_by as "e-5", r.round_id as "r-1"
-from promo.verdicts v, promo.rounds r
+/** Ids of a filled store: a refunded round with its refund, another round, an event, a pseudonym, games. */
+export const IDS_OF_STORE = `select v.event_id as "e-1", v.round_id as "r-2", v.player_id as "x-2", r.refunded_by as "e-5", r.round_id as "r-1", 'game-1' as "g1", 'game-2' as "g2"
+from promo_reader.verdicts v, promo.rounds r
 where v.verdict_id = (select max(verdict_id) - 70 from promo_store.history where kind = 1) and r.refunded_at is not null and r.counted_bet > 0
 order by r.refunded_at desc limit 1`;

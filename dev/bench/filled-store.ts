@@ -65,8 +65,8 @@ const timeOf = (n: string, { events, days }: FilledStore) =>
   `(select begun from clock_of_fill) + interval '${days} days' * ((${n}) / ${BATCH} * ${BATCH} / ${events}::float8)`;
 
 /**
- * Creates the months' tables that the events need, as promo_store.ensure_months does. Autovacuum is off: the
- * caller decides which rows are vacuumed.
+ * Creates the tables of the months that the events need. Autovacuum is off: the caller decides which rows are
+ * vacuumed.
  */
 const MONTHS = ({ days }: FilledStore) => `do $$
 declare
@@ -76,12 +76,7 @@ declare
 begin
   while month < date_trunc('month', now() at time zone 'utc') loop
     for parent in select c.relname from pg_partitioned_table t join pg_class c on c.oid = t.partrelid and c.relnamespace = 'promo_store'::regnamespace loop
-      name := parent || '_' || to_char(month, 'YYYY_MM');
-      execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
-      perform promo_store.sample_little(name);
-      execute format('alter table promo_store.%I attach partition promo_store.%I for values from (%L) to (%L)',
-        parent, name, month::timestamp at time zone 'utc', (month + interval '1 month')::timestamp at time zone 'utc');
-      insert into promo_store.months (parent, month, made_at) values (parent, month, '-infinity');
+      perform promo_store.create_month(parent, month);
     end loop;
     month := month + interval '1 month';
   end loop;
@@ -232,6 +227,19 @@ export async function fillStore(client: Statements, topic: string, fill: FilledS
   await client.query('vacuum analyze');
   await inParts(client, history, old + 1, fill.events);
   await client.query('drop table made, decided, clock_of_fill');
+}
+
+/** Gives each player a pseudonym. `promo-intake pseudonyms` computes others, of the same length. */
+export async function givePseudonyms(client: Statements, operator: string, players: number): Promise<void> {
+  await client.query(
+    `insert into promo_store.pseudonym_keys (key_id, state, shown_at) values ('filled', 'shown', now())`,
+  );
+  await client.query(
+    `insert into promo_store.pseudonyms (key_no, operator_id, player_ref, player_id)
+     select k.key_no, $1, 'player-' || n, md5('pseudonym-' || n) from promo_store.pseudonym_keys k, generate_series(0, $2::int - 1) n`,
+    [operator, players],
+  );
+  await client.query('analyze promo_store.pseudonyms');
 }
 
 /** Runs a statement on a part of the events after the other. */

@@ -186,6 +186,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo_store.decided_offsets(text[], int[], bigint[], int, text)',
   'promo_store.find_damages(date)',
   'promo_store.sample_little(text)',
+  'promo_store.estimate_names(text)',
   'promo.number_cell(text, int, int, bigint)',
   'promo_store.refuse_moved_operators()',
   'promo_store.refuse_during_move()',

@@ -1,4 +1,5 @@
 /** The figures of a report, from the views and from the rollups, as the role of a reader. */
+import { fillStore } from '../../dev/bench/filled-store';
 import { makeRandom } from '../../dev/random';
 import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
@@ -7,7 +8,6 @@ import { reportPage } from '../../src/report/page';
 import { type AskedReport, readReport, UnknownOperator } from '../../src/report/report';
 import { UnusableRange } from '../../src/report/window';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { fillStore } from '../support/filled-store';
 import {
   aBet,
   aDeposit,
@@ -168,7 +168,10 @@ function figuresAlone({
 test('months of history give one report from the rollups and from the views, in UTC and in another zone', async () => {
   await store.partition('acme').read({ event_id: '' });
   await withClient(store.url, (client) =>
-    fillStore(client, { events: 60_000, days: 45, roundsPerRefund: 20, lateRounds: 500, tail: 200 }),
+    fillStore(client, 'acme', {
+      ...{ events: 60_000, days: 45, roundsPerRefund: 20, lateRounds: 500, tail: 200 },
+      ...{ players: 20_000, games: 500, rejected: 0.03, eventsPerDuplicate: 200 },
+    }),
   );
   const from = Math.floor((Date.now() - 40 * DAY_MS) / DAY_MS) * DAY_MS;
   const span = { from, to: from + 38 * DAY_MS };

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { forNow, IDS_OF_STORE, type Ids, QUESTIONS } from '../../dev/analysts-guide';
-import { fillStore } from '../../dev/bench/filled-store';
+import { fillStore, givePseudonyms } from '../../dev/bench/filled-store';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { makeFold } from '../../src/fold/fold';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
@@ -16,6 +16,7 @@ import { aBet, aRefund, freshStore, type TestStore, withClient } from '../suppor
 const EVENTS = Number(process.env.RANGE_EVENTS ?? 1_000_000);
 const TAIL = 50_000;
 const BLOCK = 8_192;
+const PLAYERS = 20_000;
 const FILL_MS = 300_000 + EVENTS / 2;
 jest.setTimeout(FILL_MS);
 
@@ -31,7 +32,7 @@ beforeAll(async () => {
     store.url,
     (client) =>
       fillStore(client, 'acme', {
-        ...{ events: EVENTS, days: 60, players: 20_000, games: 500, lateRounds: EVENTS / 20, tail: TAIL },
+        ...{ events: EVENTS, days: 60, players: PLAYERS, games: 500, lateRounds: EVENTS / 20, tail: TAIL },
         ...{ roundsPerRefund: 40, rejected: 0.03, eventsPerDuplicate: 200 },
       }),
     FILL_MS,
@@ -41,9 +42,10 @@ beforeAll(async () => {
       `select sum(pg_relation_size(oid)) / 8192 from pg_class where relnamespace = 'promo_store'::regnamespace and relname ~ '^(history_[0-9_]+|rounds)$'`,
     ),
   );
+  await withClient(store.url, (client) => givePseudonyms(client, 'acme', PLAYERS));
   const [found] = await withClient(store.url, async (client) => (await client.query<Ids>(IDS_OF_STORE)).rows);
   ids = found ?? {};
-  expect(Object.keys(ids)).toHaveLength(5);
+  expect(Object.keys(ids)).toHaveLength(7);
   await foldAll();
 });
 afterAll(() => {
@@ -54,7 +56,7 @@ afterAll(() => {
 
 /** Counts all verdicts into the rollups. */
 async function foldAll(): Promise<void> {
-  const slice = { rows: 1_000_000, ms: FILL_MS };
+  const slice = { rows: 100_000, ms: 500 };
   const options = { holder: 'test', leaseMs: FILL_MS, slice, fill: slice, now: () => performance.now() };
   const fold = makeFold(store.pool, ROLLUP_RESULTS, options);
   while ((await fold.step()).kind !== 'idle');
