@@ -66,6 +66,8 @@ export interface Envelope {
   readonly headers: Iterable<Header>;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
+  /** The same as a number. Absent for a request to the webhook. */
+  readonly sentAtMs?: number | undefined;
 }
 
 /** The answer to one envelope. */

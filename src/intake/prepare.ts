@@ -155,7 +155,7 @@ function itemOf(
       deadLetter: judged.type === 'dead_letter' ? judged.reason : null,
     };
   }
-  const { eventId, fields, brandNo, contentHash, restHash, refusal } = judged;
+  const { eventId, fields, brandNo, contentHash, restHash, refusal, faults } = judged;
   return {
     type: 'keyed',
     source,
@@ -168,6 +168,8 @@ function itemOf(
     restHash,
     playerTag: null,
     refusal,
+    faults,
+    sent: envelope,
   };
 }
 

@@ -273,6 +273,7 @@ async function decideUnderLocks(
     ...events.copyHistory(fresh, { nowMicros, referenceVersion: inForce.version, roundNumberOf }),
     ...events.copyResends(resends, { firstNo, nowMicros }),
     ...events.copyUnstored(unstored, nowMicros),
+    ...events.copyFaults(fresh, nowMicros),
   );
   stepEnded('decide');
   return { decisions, changed: Promise.all(sent), writes };

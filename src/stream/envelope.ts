@@ -112,4 +112,7 @@ class DecodedRecord implements Envelope {
   get timestamp(): string {
     return this.record.timestamp;
   }
+  get sentAtMs(): number | undefined {
+    return this.record.sentAtMs;
+  }
 }

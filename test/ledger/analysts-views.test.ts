@@ -5,9 +5,11 @@ import {
   aBet,
   aDeposit,
   aLogin,
+  anEnvelope,
   aRefund,
   aSettled,
   aWin,
+  decidePart,
   freshStore,
   type TestPartition,
   type TestStore,
@@ -163,4 +165,173 @@ test('a copy follows an erasure by the verdicts in which the player was replaced
     ['c'],
   ]);
   expect(await store.rows('select * from promo.erased_verdicts(2)')).toEqual([]);
+});
+
+describe('promo.faults', () => {
+  const FAULTS =
+    'select event_id, verdict, place, reason, field from promo.faults order by verdict_id, place';
+
+  test('has each fault of an event with its field, as the answer to the sender has it [V2] [V7]', async () => {
+    const events = [
+      aBet({ event_id: 'spec', spec: 'x' }),
+      aBet({ event_id: 'kind', kind: 'x' }),
+      aBet({ event_id: 'player', player_ref: '' }),
+      aBet({ event_id: 'amount', amount: 'x' }),
+      aBet({ event_id: 'brand', brand: 'nobody' }),
+      aBet({ event_id: 'closed', brand: 'closed' }),
+      aBet({ event_id: 'none', brand: undefined }),
+      aBet({ event_id: 'currency', currency: 'XXX' }),
+      aBet({ event_id: 'zero', amount: '0' }),
+      aBet({ event_id: 'denied', game: { id: 'g9' } }),
+      aBet({ event_id: 'small', amount: '0.09' }),
+      aBet({ event_id: 'many', spec: 'x', occurred_at: 'now', amount: 'x', brand: 'nobody', player_ref: '' }),
+      aBet({ event_id: 'no game', game: {}, brand: 'nobody', currency: 'XXX' }),
+      aBet({ event_id: 'fine' }),
+    ];
+    const { answers } = await acme.attempt(0, events);
+    const expected = answers.flatMap(({ eventId, faults, decision }) =>
+      faults.map(({ reason, field }, index) => [
+        eventId,
+        decision.type === 'decided' ? decision.outcome.verdict : null,
+        String(index + 1),
+        reason,
+        field,
+      ]),
+    );
+    expect(expected.filter(([id]) => id === 'many').length).toBeGreaterThan(4);
+    expect(new Set(expected.map(([id]) => id)).size).toBe(13);
+    expect(await store.rows(FAULTS)).toEqual(expected);
+  });
+
+  test('costs no row for an event with one fault that its reason names, and none for an accepted one', async () => {
+    await acme.read(aBet(), aBet({ event_id: 'a', amount: '0' }), aBet({ event_id: 'b', player_ref: '' }));
+    expect(await store.value('select count(*) from promo_store.faults')).toBe('0');
+    await acme.read(aBet({ event_id: 'c', spec: 'x' }));
+    await acme.readAt(3, aBet({ event_id: 'c', spec: 'x' }));
+    expect(await store.value('select count(*) from promo_store.faults')).toBe('1');
+  });
+
+  test('has no field of an event that an older worker decided', async () => {
+    await acme.read(aBet({ event_id: 'old', spec: 'x' }));
+    await store.pool.query('delete from promo_store.faults');
+    expect(await store.rows(FAULTS)).toEqual([['old', 'rejected', '1', 'malformed', null]]);
+  });
+});
+
+describe('source_timestamp', () => {
+  const sentAt = async (sentAtMs: number | undefined) => {
+    const envelope = { ...anEnvelope(aBet({ event_id: `${sentAtMs}` }), 0), sentAtMs };
+    await decidePart(store.writer().intake, { topic: 'acme', partition: 7 }, [envelope]);
+    return store.rows(
+      `select (extract(epoch from source_timestamp) * 1000)::bigint from promo.verdicts where event_id = $1`,
+      [`${sentAtMs}`],
+    );
+  };
+
+  test('is the timestamp of the record, to the millisecond', async () => {
+    for (const sentAtMs of [Date.now() - 1_234_567, Date.now() + 4_321])
+      expect(await sentAt(sentAtMs)).toEqual([[`${sentAtMs}`]]);
+    expect(await store.value('select count(*) from promo.facts where source_timestamp < decided_at')).toBe(
+      '1',
+    );
+  });
+
+  test('is null for a record without one, and where the delay is too long to be kept', async () => {
+    for (const sentAtMs of [-1, undefined, Date.now() - 2 ** 31 - 60_000])
+      expect(await sentAt(sentAtMs)).toEqual([[null]]);
+  });
+});
+
+describe('promo.explain', () => {
+  const told = (sql: string) => store.rows(`select what_happened, why, what_next from ${sql}`);
+
+  test('an accepted event that was delivered again, and whose round was refunded', async () => {
+    await acme.read(aBet({ event_id: 'e', round_id: 'r', amount: '10', game: { id: 'g1' } }));
+    await acme.read(aBet({ event_id: 'e', round_id: 'r', amount: '11', game: { id: 'g1' } }));
+    expect((await told(`promo.explain('acme', 'e')`)).at(-1)).toEqual([
+      'It counts: 10.00 EUR.',
+      'Nothing has reversed it.',
+      'Nothing to do.',
+    ]);
+    await acme.read(aRefund({ event_id: 'x', round_id: 'r' }));
+    const story = await told(`promo.explain('acme', 'e')`);
+    expect(story.map(([what]) => what)).toEqual([
+      `Decided: accepted. A bet of 10.00 EUR in round 'r' on game 'g1' by connection 'acme-stream'${/, decided .* after its time/.exec(`${story[0]?.[0]}`)?.[0] ?? ''}.`,
+      `Delivered again by connection 'acme-stream', at acme/0 offset 1.`,
+      `Round 'r' was refunded by the event 'x'.`,
+      'It counts nothing.',
+    ]);
+    expect(story[1]?.slice(1)).toEqual([
+      'A duplicate whose content differs: two events share one event_id. The second one counts nothing.',
+      'Give each event its own event_id.',
+    ]);
+    expect((await told(`promo.explain('acme', 'x')`))[0]?.[1]).toMatch(/^A refund reverses everything/);
+  });
+
+  test('a rejected event, with its faults and the remedy', async () => {
+    await acme.read(aBet({ event_id: 'bad', spec: 'x', amount: 'x' }));
+    expect(await told(`promo.explain('acme', 'bad')`)).toEqual([
+      [
+        expect.stringMatching(/^Decided: rejected, malformed\. /),
+        expect.stringMatching(/^At \/spec: a field has the wrong type/),
+        'Fix the field and send the event with a new event_id.',
+      ],
+      [
+        'Further fault: bad_amount.',
+        expect.stringMatching(/^At \/amount: amount is missing/),
+        'Correct it in the same new event.',
+      ],
+    ]);
+  });
+
+  test.each([
+    [`promo.explain('acmee', 'e')`, `There is no feed 'acmee'.`, /^Use one of: 'acme', /],
+    ['promo.explain(null, null)', 'There is no feed NULL.', /^Use one of: /],
+    [`promo.explain('acme', 'never')`, `No event 'never' is decided in the feed 'acme'.`, /^Ask the sender/],
+    [`promo.explain('acme', null)`, `No event NULL is decided in the feed 'acme'.`, /^Ask the sender/],
+    [`promo.explain_round('none', 'r')`, `There is no feed 'none'.`, /^Use one of: /],
+    [
+      `promo.explain_round('acme', 'never')`,
+      `No event of round 'never' is decided in the feed 'acme'.`,
+      /^Explain one of its events/,
+    ],
+  ])('%s says that there is none, and the next step', async (call, what, next) => {
+    await store.partition('acme').read(aBet());
+    expect(await told(call)).toEqual([[what, expect.any(String), expect.stringMatching(next)]]);
+  });
+
+  test('an event whose month was dropped keeps its verdict', async () => {
+    await acme.read(aBet({ event_id: 'e' }));
+    store.damaged = true;
+    await store.pool.query('delete from promo_store.history');
+    expect((await told(`promo.explain('acme', 'e')`)).map(([what]) => what)).toEqual([
+      'Decided: accepted.',
+      'Whether it counts now is not known.',
+    ]);
+  });
+
+  test('a round, with each event, its anomalies and its state', async () => {
+    await acme.read(
+      aBet({ event_id: 'b', round_id: 'r', amount: '10' }),
+      aSettled({ event_id: 's', round_id: 'r', amount: '9' }),
+    );
+    await acme.read(
+      aWin({ event_id: 'w', round_id: 'r', amount: '4' }),
+      aBet({ event_id: 'z', round_id: 'r', amount: '0' }),
+    );
+    const story = (await told(`promo.explain_round('acme', 'r')`)).map(([what]) => what);
+    expect(story).toEqual([
+      `b: accepted. A bet of 10.00 EUR by connection 'acme-stream'.`,
+      `s: accepted. A settled of 9.00 EUR by connection 'acme-stream'.`,
+      `w: accepted. A win of 4.00 EUR by connection 'acme-stream'.`,
+      `z: skipped, zero_amount. A bet of 0.00 EUR by connection 'acme-stream'.`,
+      'It contradicts itself: settled_mismatch.',
+      'The round is settled. Counted: bets 10.00, wins 4.00, settled 9.00 EUR.',
+    ]);
+    await acme.read(aRefund({ event_id: 'x', round_id: 'r' }));
+    expect((await told(`promo.explain_round('acme', 'r')`)).at(-1)?.slice(1)).toEqual([
+      'Nothing of it counts now.',
+      'Nothing to do.',
+    ]);
+  });
 });

@@ -216,6 +216,14 @@ export class Monitor {
     transaction: Transaction | null,
   ): void {
     if (table === 'panics') return;
+    if (table === 'faults') {
+      must(
+        values.outcome !== '0',
+        'V2',
+        `an accepted event has the fault ${values.fault} at ${values.field}`,
+      );
+      return;
+    }
     if (table === 'history') this.onVerdict(store, values, transaction);
     if (values.partition_no === null) return;
     const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';

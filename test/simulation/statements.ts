@@ -228,6 +228,10 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     for (const values of rowsOf(request)) on.append('unstored', values);
     return [];
   },
+  async copy_faults(on, request) {
+    for (const values of rowsOf(request)) on.append('faults', values);
+    return [];
+  },
 
   async count_partitions(on, { text, values = [] }) {
     const form =

@@ -39,7 +39,15 @@ export const FAILURES = {
 /** The statements that a read-only store refuses: they change rows or sequences, or lock rows. */
 export const WRITING: readonly string[] = [
   ...['partition_no', 'lock_partitions', 'lock_rounds', 'next_batch', 'update_rounds', 'count_partitions'],
-  ...['record_panic', 'copy_keys', 'copy_rounds', 'copy_history', 'copy_resends', 'copy_unstored'],
+  ...[
+    'record_panic',
+    'copy_keys',
+    'copy_rounds',
+    'copy_history',
+    'copy_resends',
+    'copy_unstored',
+    'copy_faults',
+  ],
   'lock_feeds',
 ];
 
@@ -78,7 +86,7 @@ export class Row extends Lock {
   }
 }
 
-export type AppendOnly = 'history' | 'resends' | 'unstored' | 'panics';
+export type AppendOnly = 'history' | 'resends' | 'unstored' | 'faults' | 'panics';
 
 export class Transaction {
   readonly locks = new Set<Lock>();
@@ -104,6 +112,7 @@ export class StoreModel {
     history: [],
     resends: [],
     unstored: [],
+    faults: [],
     panics: [],
   };
   /** Documents of the reference data. The first one is version 1. */

@@ -6,7 +6,7 @@
  * batch.
  */
 import { contentHashOf } from '../event/content-hash';
-import { type Fields, isRoundKind } from '../event/event';
+import { type Fault, type Fields, isRoundKind } from '../event/event';
 import { storedId } from '../event/id-key';
 import type { PlayerTags } from '../event/player-tag';
 import { differsFromStored } from '../event/stored-content';
@@ -47,6 +47,16 @@ export interface KeyedItem {
   /** See Tagged. */
   playerTag: number | null;
   readonly refusal: Outcome | null;
+  /** Every fault, the deciding one first; absent where the faults are not stored. */
+  readonly faults?: readonly Fault[];
+  /** The delivery, for the time at which it was sent. */
+  readonly sent?: Sent;
+}
+
+/** The envelope of a delivery keeps its time. A number in each item would be an allocation. */
+export interface Sent {
+  /** Timestamp of the Kafka record, in milliseconds since 1970. */
+  readonly sentAtMs?: number | undefined;
 }
 
 /** A delivery that gets no verdict row: an event without a key, or a dead letter. */

@@ -1,3 +1,6 @@
+/** A longer number may have more than 32 bits. */
+const MAX_VARINT_BYTES = 4;
+
 /**
  * Reads the fields of Kafka's records. https://kafka.apache.org/documentation/#record
  *
@@ -37,6 +40,17 @@ export class FieldReader {
     for (let at = this.position - 1; at >= start; at--)
       value = (value << 7n) | BigInt((this.buffer[at] ?? 0) & 0x7f);
     return BigInt.asIntN(64, (value >> 1n) ^ -(value & 1n));
+  }
+
+  /**
+   * A number of up to 64 bits, without an allocation where it has at most 28. Beyond 2^53 it is rounded.
+   */
+  number(): number {
+    const start = this.position;
+    this.skipNumber();
+    const isLong = this.position - start > MAX_VARINT_BYTES;
+    this.position = start;
+    return isLong ? Number(this.varlong()) : this.varint();
   }
 
   skipNumber(): void {

@@ -18,6 +18,8 @@ export interface StreamRecord {
   readonly offset: number;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
+  /** The same as a number. Absent for bytes that are no record. */
+  readonly sentAtMs?: number;
   readonly key: Buffer | null;
   /** The bytes of the value; null for a tombstone. */
   readonly value: Buffer | null;

@@ -87,6 +87,13 @@ class FetchedRecord implements StreamRecord {
     return (appendTime ?? firstTimestamp + this.reader('timestamp').varlong()).toString();
   }
 
+  get sentAtMs(): number {
+    const { appendTime, firstTimestamp } = this.body;
+    return appendTime === null
+      ? Number(firstTimestamp) + this.reader('timestamp').number()
+      : Number(appendTime);
+  }
+
   /** The same record as bytes alone, with the reason why nothing else of it is read. */
   asUndecodable(reason: string): StreamRecord {
     return undecodableRecord(

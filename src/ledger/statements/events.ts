@@ -1,6 +1,6 @@
 /** Statements on events: they find the decided events, and write the others. */
 
-import { kindCode } from '../../domain/event/event';
+import { type Fault, kindCode } from '../../domain/event/event';
 import { storedId } from '../../domain/event/id-key';
 import type { PlayerTags } from '../../domain/event/player-tag';
 import { type Halves, packContent } from '../../domain/event/stored-content';
@@ -18,6 +18,8 @@ import {
   type DeadLetterReason,
   type Outcome,
   outcomeOfCode,
+  type Reason,
+  reasonInfo,
 } from '../../domain/verdict/reasons';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Write } from '../../postgres/pipeline';
@@ -199,7 +201,7 @@ export function copyKeys(fresh: readonly Fresh[], tags: PlayerTags): Write[] {
 const COPY_HISTORY = {
   name: 'copy_history',
   text: `copy promo_store.history (verdict_id, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no, connection_no,
-  partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref, game_id, unmapped_brand)
+  partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref, game_id, unmapped_brand, source_delay)
 from stdin binary`,
 };
 
@@ -211,9 +213,10 @@ export function copyHistory(
   if (fresh.length === 0) return [];
   const rows = new CopyRows();
   const decidedAt = Number(sinceEpoch(batch.nowMicros));
+  const nowMs = Number(batch.nowMicros / 1_000n);
   for (const { item, outcome, counted, verdictId } of byPlayer(fresh)) {
     const { fields } = item;
-    rows.row(19);
+    rows.row(20);
     rows.int8Value(verdictId);
     rows.int8Value(decidedAt);
     rows.int8Value(fields.occurredAtMicros === null ? null : sinceEpoch(fields.occurredAtMicros));
@@ -234,8 +237,57 @@ export function copyHistory(
     rows.textValue(fields.gameId);
     // A row without nulls needs no null bitmap, which takes eight bytes.
     rows.textValue(item.brandNo === null ? fields.brand : '');
+    rows.int4Value(delayOf(item, nowMs));
   }
   return [{ ...COPY_HISTORY, rows }];
+}
+
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/** Milliseconds from the record's timestamp to the decision; null where the store cannot keep it. */
+function delayOf({ source, sent }: KeyedItem, nowMs: number): number | null {
+  const sentAtMs = sent?.sentAtMs;
+  // Kafka has -1 for a record without a timestamp.
+  if (source === null || sentAtMs === undefined || sentAtMs < 0) return null;
+  const delay = nowMs - sentAtMs;
+  return Math.abs(delay) > MAX_DELAY_MS ? null : delay;
+}
+
+const COPY_FAULTS = {
+  name: 'copy_faults',
+  text: `copy promo_store.faults (decided_at, verdict_id, feed_no, connection_no, outcome, place, fault, event_id, field) from stdin binary`,
+};
+
+/**
+ * Records the faults that history does not show. Most refused events have one fault, whose field follows from
+ * the reason: they cost no row.
+ */
+export function copyFaults(fresh: readonly Fresh[], nowMicros: bigint): Write[] {
+  let rows: CopyRows | null = null;
+  for (const { item, outcome, verdictId } of fresh) {
+    for (const [index, { reason, field }] of item.faults?.entries() ?? NO_FAULTS) {
+      if (index === 0 && followsFrom(reason, field, item.fields.gameId)) continue;
+      rows ??= new CopyRows();
+      rows.row(9);
+      rows.int8Value(sinceEpoch(nowMicros));
+      rows.int8Value(verdictId);
+      rows.int4Value(item.feedNo);
+      rows.int4Value(item.connectionNo);
+      rows.int2Value(outcome.code);
+      rows.int2Value(index + 1);
+      rows.int2Value(reasonInfo(reason).code);
+      rows.textValue(storedId(item.eventId));
+      rows.textValue(field);
+    }
+  }
+  return rows === null ? [] : [{ ...COPY_FAULTS, rows }];
+}
+
+const NO_FAULTS: readonly [number, Fault][] = [];
+
+/** Whether promo_store.field_of returns the field of an event's first fault. */
+function followsFrom(reason: Reason, field: string, gameId: string | null): boolean {
+  return reason !== 'malformed' && !(gameId === null && field === '/game/id');
 }
 
 /**

@@ -65,6 +65,14 @@ describe('record batches', () => {
     ]);
   });
 
+  it('give the timestamp as a number, whatever its distance to the first of the batch', async () => {
+    const deltas = [0n, 5n, -7n, 2n ** 27n, -(2n ** 27n), 2n ** 27n - 1n, 2n ** 40n, -1000n];
+    const records = deltas.map((timestampDelta) => ({ value: text('v'), timestampDelta }));
+    const { records: read } = await readFetch(encodeBatch({ firstOffset: 0, records }));
+    expect(read.map(({ sentAtMs }) => sentAtMs)).toEqual(read.map(({ timestamp }) => Number(timestamp)));
+    expect(read.map(({ sentAtMs }) => sentAtMs)).toEqual(deltas.map((delta) => 1_000 + Number(delta)));
+  });
+
   it.each<[string, NonNullable<TestRecord['headers']>, string[]]>([
     ['no header', [], []],
     [
