@@ -322,11 +322,11 @@ describe('a store that cannot decide', () => {
     ],
     [
       'a column of another type',
-      'drop view promo.verdicts, promo.test_verdicts, promo.ledger, promo_store.all_entries, promo_store.changes cascade; alter table promo_store.history alter column brand_no type bigint',
+      'drop view promo.verdicts, promo.test_verdicts, promo.ledger, promo_store.all_entries, promo_store.changes, promo.facts, promo.faults, promo.round_details cascade; alter table promo_store.history alter column brand_no type bigint',
     ],
     [
       'a column of a narrower type',
-      'drop view promo.verdicts, promo.test_verdicts cascade; alter table promo_store.history alter column source_offset type int',
+      'drop view promo.verdicts, promo.test_verdicts, promo.round_details cascade; alter table promo_store.history alter column source_offset type int',
     ],
     [
       'a missing month',

@@ -115,6 +115,7 @@ test('a moved operator looks as before, and is gone from its old cell [K1]', asy
     attributions: 1,
     attribution_versions: 1,
     erased_rounds: 0,
+    faults: 0,
     event_keys: 6,
     history: 6,
     resends: 1,
