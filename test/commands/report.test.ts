@@ -77,6 +77,13 @@ test('a store without anything gives a report', async () => {
   }
 });
 
+test('the page says that nothing was decided, and which part was too slow', () => {
+  expect(readFileSync(pathOf('empty.html'), 'utf8')).toContain('No event was decided in this time.');
+  const report = sampleReport();
+  const page = reportPage({ ...report, coverage: { ...report.coverage, too_slow: ['resends'] } });
+  expect(page).toContain('The database did not answer within 60 s');
+});
+
 const FILES = ['sample.html', 'empty.html', 'real.html'];
 const open = (page: Page, file: string) => page.goto(pathToFileURL(pathOf(file)).href);
 
@@ -86,6 +93,7 @@ describe.each(FILES)('%s', (file) => {
     expect(html).not.toMatch(/<script|<img|<link|<iframe| style=| on\w+=|https?:\/\/|url\(/i);
     expect(html).toContain('content="default-src &#39;none&#39;; style-src &#39;sha256-');
     expect(html.length).toBeLessThan(1_000_000);
+    expect(html).not.toMatch(/player-|>e-1<|>r-1</);
   });
 
   for (const colorScheme of ['light', 'dark'] as const)

@@ -4,7 +4,6 @@ import { makeRandom } from '../../dev/random';
 import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
 import type { VerdictReport } from '../../src/report/data';
-import { reportPage } from '../../src/report/page';
 import { type AskedReport, readReport, UnknownOperator } from '../../src/report/report';
 import { UnusableRange } from '../../src/report/window';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
@@ -114,8 +113,7 @@ test('a report of all operators has each of them, and names no player, event or 
     'acme',
     'bravo',
   ]);
-  for (const text of [reportPage(report), JSON.stringify(report)])
-    expect(text).not.toMatch(/player-secret|"b1"|>b1<|"r1"|>r1</);
+  expect(JSON.stringify(report)).not.toMatch(/player-secret|"b1"|"r1"/);
 });
 
 test('the rollups and the views give one report', async () => {
@@ -206,7 +204,6 @@ test('an empty store gives a report that says so', async () => {
   const report = await reportOf({ operator: null });
   expect(report.buckets).toHaveLength(30);
   expect(report.totals.accepted).toBe(0);
-  expect(reportPage(report)).toContain('No event was decided in this time.');
 });
 
 test('one hour has buckets of a minute', async () => {
@@ -226,7 +223,6 @@ test('a part that is too slow is missing and named, and the other parts are ther
       level: 'act',
       text: expect.stringContaining('The report has no resends'),
     });
-    expect(reportPage(report)).toContain('The database did not answer within 0.7 s');
     await client.query('rollback');
   });
 });
