@@ -73,6 +73,11 @@ default
 {{- merge (dict) (default dict .Values.console) (dict "enabled" false "settings" dict "secrets" dict "files" dict "ingress" dict "service" dict) | toYaml -}}
 {{- end -}}
 
+{{/* The same for the rollups. */}}
+{{- define "promo-intake.rollups" -}}
+{{- merge (dict) (default dict .Values.rollups) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
+{{- end -}}
+
 {{- define "promo-intake.consolePort" -}}
 {{ int (default 8083 .Values.settings.CONSOLE_PORT) }}
 {{- end -}}
@@ -81,9 +86,16 @@ default
 {{ include "promo-intake.fullname" . | trunc 50 | trimSuffix "-" }}-console-pods
 {{- end -}}
 
+{{/* The components that alerts are about. */}}
+{{- define "promo-intake.watched" -}}
+{{- $watched := include "promo-intake.components" . | fromYamlArray -}}
+{{- if (include "promo-intake.rollups" . | fromYaml).enabled }}{{ $watched = append $watched "rollups" }}{{ end -}}
+{{- $watched | toYaml -}}
+{{- end -}}
+
 {{/* The components that serve, with the console, which no alert is about. */}}
 {{- define "promo-intake.served" -}}
-{{- $served := include "promo-intake.components" . | fromYamlArray -}}
+{{- $served := include "promo-intake.watched" . | fromYamlArray -}}
 {{- if (include "promo-intake.console" . | fromYaml).enabled }}{{ $served = append $served "console" }}{{ end -}}
 {{- $served | toYaml -}}
 {{- end -}}
@@ -113,12 +125,12 @@ characters.
 */}}
 {{- define "promo-intake.metricSelector" -}}
 {{- $begins := list -}}
-{{- range $component := include "promo-intake.components" . | fromYamlArray }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end -}}
+{{- range $component := include "promo-intake.watched" . | fromYamlArray }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end -}}
 {{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf (ternary "(%s).*" "%s.*" (gt (len $begins) 1)) (join "|" $begins)) -}}
 {{- end -}}
 
 {{/*
-The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook and of the console. These two have the settings
+The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook and of the console. These two and the rollups have the settings
 that they read; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
@@ -141,7 +153,8 @@ that they read; `own` has the ones that differ from the workers. Takes (dict "va
 {{- range $name, $value := index $values $map -}}
 {{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (hasPrefix "REJECT_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
 {{- $isOfConsole := or (hasPrefix "CONSOLE_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
-{{- $isOf := dict "webhook" $isOfWebhook "console" $isOfConsole "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name))) -}}
+{{- $isOfRollups := or (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LIVENESS_SECONDS" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
+{{- $isOf := dict "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name))) -}}
 {{- if get $isOf $component }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
@@ -257,7 +270,7 @@ securityContext:
 {{/* The common part of all pods, except the service account. Workers and webhook have their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
-{{- if has .component (list "worker" "webhook" "console") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
+{{- if has .component (list "worker" "webhook" "console" "rollups") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -322,7 +335,7 @@ annotations:
 {{- end -}}
 {{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which cannot drop months because migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
-{{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer $migration.grant.attributor $migration.grant.wallet) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: these roles would not get their permissions; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
+{{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer $migration.grant.attributor $migration.grant.wallet $migration.grant.rollups) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: these roles would not get their permissions; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
 {{- if and $webhook.enabled (not $secrets.WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
 {{- if and $webhook.enabled (eq (include "promo-intake.webhookPort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is the same as settings.HTTP_PORT: set one of them to another port" }}{{ end -}}
 {{- if and $webhook.settings.DATABASE_URL $webhook.secrets.DATABASE_URL }}{{ $faults = append $faults "webhook.settings.DATABASE_URL and webhook.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
@@ -337,6 +350,9 @@ annotations:
 {{- if and $console.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "console.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove console.from" }}{{ end -}}
 {{- if and $console.ingress.enabled (not $console.enabled) }}{{ $faults = append $faults "console.ingress.enabled is true, and console.enabled is not: enable it, or remove the ingress" }}{{ end -}}
 {{- if and $console.ingress.enabled (not $console.ingress.host) }}{{ $faults = append $faults "console.ingress.host is missing: set it, or disable console.ingress" }}{{ end -}}
+{{- $rollups := include "promo-intake.rollups" $ | fromYaml -}}
+{{- if and $rollups.enabled (not (or $rollups.settings.DATABASE_URL $rollups.secrets.DATABASE_URL)) }}{{ $faults = append $faults "rollups.secrets.DATABASE_URL is missing: the rollups would run as the workers' role, which cannot write their tables; set it, or rollups.settings.DATABASE_URL, to the address with the role of migration.grant.rollups" }}{{ end -}}
+{{- if and $rollups.settings.DATABASE_URL $rollups.secrets.DATABASE_URL }}{{ $faults = append $faults "rollups.settings.DATABASE_URL and rollups.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor makes Prometheus scrape the pods, but no peer may reach HTTP_PORT; set it to the peers of Prometheus, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
 {{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set reference.existing" (len .reference.data)) }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
