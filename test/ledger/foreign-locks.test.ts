@@ -70,7 +70,7 @@ test('months are created and dropped, and players are erased [D2]', async () => 
   await besideStranger(store.url, async () => {
     await withClient(store.url, async (client) => {
       await client.query(`set lock_timeout = '1s'`);
-      expect(await rowsOf(client, 'select promo_store.ensure_months(4)')).toEqual([['6']]);
+      expect(await rowsOf(client, 'select promo_store.ensure_months(4)')).toEqual([['8']]);
       expect(
         await rowsOf(client, `select verdicts from promo.erase_player('acme', $1)`, [aBet().player_ref]),
       ).toEqual([['1']]);

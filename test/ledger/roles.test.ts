@@ -67,6 +67,11 @@ const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
   ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
 };
 const foldersOf = (table: string): readonly Name[] => FOLD_TABLES[table] ?? [];
+/** Tables that only the owner reads and writes. */
+const DEFINITIONS = [
+  ...['promotion_documents', 'promotions', 'promotion_versions', 'promotion_brands', 'promotion_terms'],
+  'promotion_term_currencies',
+];
 /** Tables without columns. */
 const EMPTY = ['migrate_guard', 'attribution_guard'];
 const ALL_TABLES = [
@@ -93,6 +98,7 @@ const ALL_TABLES = [
     'move_steps',
     'arrivals',
     'wallet_calls',
+    ...DEFINITIONS,
     ...Object.keys(FOLD_TABLES),
   ],
   ...['migrations', 'migrations_lock', ...EMPTY],
@@ -128,6 +134,12 @@ const anyColumn: Readonly<Record<string, string>> = {
     move_steps: 'rows',
     arrivals: 'numbers_up_to',
     wallet_calls: 'op_id',
+    promotion_documents: 'document',
+    promotions: 'promotion_id',
+    promotion_versions: 'until',
+    promotion_brands: 'brand_no',
+    promotion_terms: 'worth',
+    promotion_term_currencies: 'unit_minor',
     folds: 'generation',
     fold_generations: 'state',
     rollup_verdicts: 'verdicts',
