@@ -50,11 +50,11 @@ export interface KeyedItem {
   /** Every fault, the deciding one first; absent where the faults are not stored. */
   readonly faults?: readonly Fault[];
   /** The delivery, for the time at which it was sent. */
-  readonly sent?: Sent;
+  readonly sent?: SentTime;
 }
 
 /** The envelope of a delivery keeps its time. A number in each item would be an allocation. */
-export interface Sent {
+export interface SentTime {
   /** Timestamp of the Kafka record, in milliseconds since 1970. */
   readonly sentAtMs?: number | undefined;
 }
