@@ -2,7 +2,7 @@
  * A report of an invented month, always the same: for the pictures of docs/report.md, and for tests of the
  * page. Its rows have the form of those that the store returns.
  */
-import { TimeZone } from '../src/promotions/time-zone';
+import { TimeZone } from '../src/lib/time-zone';
 import { figuresOf, type ReportRows, type VerdictReport } from '../src/report/data';
 import { findingsOf } from '../src/report/findings';
 import { planOf } from '../src/report/plan';

@@ -7,7 +7,7 @@ import { packageVersion } from '../cli/package-version';
 import { openWholeFile } from '../cli/whole-file';
 import { readConfig } from '../config/config';
 import { nearest } from '../lib/did-you-mean';
-import { DAY_MS, isTimeZone, TimeZone, timeZoneNames } from '../promotions/time-zone';
+import { DAY_MS, isTimeZone, TimeZone, timeZoneNames } from '../lib/time-zone';
 import type { VerdictReport } from '../report/data';
 import { reportPage } from '../report/page';
 import { readReport, UnknownOperator } from '../report/report';

@@ -1,9 +1,9 @@
 /** Reads the values of a promotion from a tree: numbers, amounts, times and durations. */
 import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import { quoted } from '../lib/printable';
+import { isTimeZone, timeZoneNames } from '../lib/time-zone';
 import type { Amounts } from '../promotions/definition';
 import { type BoundFault, readBound, readDuration } from '../promotions/local-time';
-import { isTimeZone, timeZoneNames } from '../promotions/time-zone';
 import { checkAmount, checkGame } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion, TreeReader } from '../reference-file/reader';
 import type { FaultReport } from '../reference-file/report';

@@ -1,6 +1,7 @@
 /** How often rows of progress reach the goal of a promotion (docs/rules.md, P7-P10). */
+
+import { DAY_MS } from '../lib/time-zone';
 import { type CompiledPromotion, NO_CURRENCY, type Term } from './terms';
-import { DAY_MS } from './time-zone';
 
 /** One value of a player's progress in a window. */
 export interface ProgressRow {

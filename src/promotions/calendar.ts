@@ -1,7 +1,8 @@
 /** The windows of a promotion, and the local days of a zone (docs/rules.md, P3). */
+
+import { DAY_MS, dayOf, dayText, type TimeZone } from '../lib/time-zone';
 import type { Repetition } from './definition';
 import { WEEKDAYS } from './definition';
-import { DAY_MS, dayOf, dayText, type TimeZone } from './time-zone';
 
 /** A range of time: its first instant counts, its end does not. Microseconds since 1970; null: no bound. */
 export interface PromotionWindow {

@@ -1,6 +1,6 @@
 /** The texts of times and durations in a promotion (docs/rules.md, P3, P4, P13). */
 import { parseInstant } from '../domain/event/timestamp';
-import { isTimeZone, TimeZone } from './time-zone';
+import { isTimeZone, TimeZone } from '../lib/time-zone';
 
 const LOCAL = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?$/;
 const MICROS = 1000n;

@@ -4,10 +4,10 @@
  * statement over the terms.
  */
 import { currencyOf, toMinor } from '../domain/event/money';
+import { TimeZone } from '../lib/time-zone';
 import { type Calendar, makeCalendar, makeLocalDays } from './calendar';
 import type { Amounts, PromotionDefinition, StakeKind, Stakes } from './definition';
 import { readBound, readDuration } from './local-time';
-import { TimeZone } from './time-zone';
 
 export type CountedKind = StakeKind | 'deposit' | 'withdrawal' | 'login';
 

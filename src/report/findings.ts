@@ -1,8 +1,8 @@
 /** The open points of a report: what its reader should look at, a sentence and a remedy for each. Pure. */
 import { REASONS } from '../domain/verdict/reasons';
 import { counted } from '../lib/printable';
+import { TimeZone } from '../lib/time-zone';
 import { numberText, shareText, shownText } from '../markup/elements';
-import { TimeZone } from '../promotions/time-zone';
 import {
   type BucketCounts,
   type ConnectionReport,

@@ -2,9 +2,9 @@
  * A report as one HTML file. It has no script and loads nothing, and its policy allows its style alone. Pure.
  */
 import { createHash } from 'node:crypto';
+import { TimeZone } from '../lib/time-zone';
 import { numberText, shareText, shownText, tile } from '../markup/elements';
 import { type Html, html, styleSheet } from '../markup/html';
-import { TimeZone } from '../promotions/time-zone';
 import { decidedOf, type OpenPoint, type VerdictReport } from './data';
 import { moneyText } from './findings';
 import { gamesSection, turnoverSection } from './sections/amounts';

@@ -1,5 +1,5 @@
 /** Chooses the source of each part of a report: the rollups where they are complete, else the views. Pure. */
-import { DAY_MS, TimeZone } from '../promotions/time-zone';
+import { DAY_MS, TimeZone } from '../lib/time-zone';
 import { type Buckets, divide, divideByDays, HOUR_MS, type ReportSpan, sameDates } from './window';
 
 /** How far the rollups are: milliseconds since 1970. */

@@ -1,6 +1,7 @@
 /** Makes a report: reads the store, and finds the open points. */
+
+import { TimeZone } from '../lib/time-zone';
 import type { StoreAccess } from '../postgres/pool';
-import { TimeZone } from '../promotions/time-zone';
 import { figuresOf, type VerdictReport } from './data';
 import { findingsOf } from './findings';
 import { type PlannedPart, planOf, type RollupState } from './plan';

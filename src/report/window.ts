@@ -1,5 +1,5 @@
 /** The time that a report covers, and its division into buckets. Pure. */
-import { DAY_MS, dayOf, dayText, type TimeZone } from '../promotions/time-zone';
+import { DAY_MS, dayOf, dayText, type TimeZone } from '../lib/time-zone';
 
 /** The range cannot be reported. The message is a complete sentence, and names the remedy. */
 export class UnusableRange extends Error {

@@ -3,10 +3,10 @@ import { makeRandom } from '../../dev/random';
 import { isKind } from '../../src/domain/event/event';
 import { compileReference } from '../../src/domain/reference';
 import { judge } from '../../src/domain/verdict/judge';
+import { TimeZone } from '../../src/lib/time-zone';
 import { FileLedger } from '../../src/promotions/file-ledger';
 import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
-import { TimeZone } from '../../src/promotions/time-zone';
 import { freshStore, REFERENCE, type TestStore, type TextRow } from '../support/ledger';
 import { eventBytes, feedOf, stateOf, VERSIONS } from '../support/promotion-feeds';
 

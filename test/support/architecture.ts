@@ -118,7 +118,7 @@ export const LAYERS = {
   },
   report: {
     files: /^src\/report\//,
-    mayImport: ['lib', 'domain', 'markup', 'promotions', 'postgres'],
+    mayImport: ['lib', 'domain', 'markup', 'postgres'],
   },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {

@@ -1,7 +1,8 @@
 /** The sections about the connections, and about the report itself. Pure. */
+
+import { TimeZone } from '../../lib/time-zone';
 import { type Column, facts, numberText, shareText, shownText, table } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
-import { TimeZone } from '../../promotions/time-zone';
 import { type ConnectionReport, decidedOf, type VerdictReport } from '../data';
 import { qualityOf } from '../findings';
 import { momentText } from '../window';

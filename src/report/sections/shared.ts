@@ -1,7 +1,8 @@
 /** Pieces that several sections of a report use. Pure. */
+
+import { TimeZone } from '../../lib/time-zone';
 import type { TimeAxis } from '../../markup/chart';
 import { type Html, html } from '../../markup/html';
-import { TimeZone } from '../../promotions/time-zone';
 import type { VerdictReport } from '../data';
 import { type Buckets, bucketText, ticksOf } from '../window';
 

@@ -2,9 +2,10 @@
  * Local times and windows against two other sources: known changes of clocks, and a search that asks
  * for the local time of each minute.
  */
+
+import { DAY_MS, isTimeZone, TimeZone } from '../../../src/lib/time-zone';
 import { makeCalendar, makeLocalDays, windowsBetween } from '../../../src/promotions/calendar';
 import { type BoundFault, readBound, readDuration } from '../../../src/promotions/local-time';
-import { DAY_MS, isTimeZone, TimeZone } from '../../../src/promotions/time-zone';
 
 const MINUTE_MS = 60_000;
 
