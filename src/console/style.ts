@@ -1,13 +1,7 @@
 /** The style sheet and the icon, as texts: the build copies no files. */
-import { CHART_STYLE, COLOURS, TABLE_STYLE } from '../markup/style';
+import { CHART_STYLE, COLOURS, PAGE_STYLE, TABLE_STYLE } from '../markup/style';
 
-export const STYLE = `${COLOURS}* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--text); font: 15px/1.5 system-ui, sans-serif; }
-a { color: var(--link); }
-.skip { position: absolute; left: -100vw; }
-.skip:focus { left: 8px; top: 8px; background: var(--ground); padding: 4px 8px; }
-:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-main:focus-visible { outline: none; }
+export const STYLE = `${COLOURS}${PAGE_STYLE}body { margin: 0; background: var(--ground); color: var(--text); font: 15px/1.5 system-ui, sans-serif; }
 header { display: flex; flex-wrap: wrap; gap: 6px 18px; align-items: center; padding: 8px 24px; background: var(--raised); border-bottom: 1px solid var(--line); }
 header p, header form { margin: 0; }
 .brand { font-weight: 600; }
@@ -22,14 +16,11 @@ h1 { font-size: 24px; margin: 14px 0 8px; overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 28px 0 8px; }
 h3 { font-size: 14px; margin: 14px 0 4px; }
 .note { color: var(--soft); margin: 6px 0; }
-.warning { border-left: 4px solid var(--skipped); padding: 6px 12px; background: var(--raised); }
 .error { border-left: 4px solid var(--rejected); padding: 6px 12px; background: var(--raised); }
 time { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .id, code, pre { font-family: ui-monospace, monospace; font-size: 13px; }
 .id { overflow-wrap: anywhere; }
 pre { overflow-x: auto; padding: 10px 12px; border: 1px solid var(--line); border-radius: 6px; background: var(--raised); }
-.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 8px 18px; margin: 12px 0; }
-.facts dt { color: var(--soft); font-size: 13px; } .facts dd { margin: 0; overflow-wrap: anywhere; }
 .sign-in { display: grid; gap: 10px; max-width: 460px; margin: 18px 0; }
 .sign-in input { display: block; width: 100%; }
 ${TABLE_STYLE}${CHART_STYLE}`;

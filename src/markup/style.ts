@@ -19,6 +19,18 @@ const SERIES = ['accepted', 'skipped', 'rejected', 'first', 'second', 'third', '
   .map((name) => `.s-${name} { fill: var(--${name}); stroke: var(--${name}); color: var(--${name}); }`)
   .join('\n');
 
+/** What every page has: links, focus, the link to the content, warnings and lists of facts. */
+export const PAGE_STYLE = `* { box-sizing: border-box; }
+a { color: var(--link); }
+.skip { position: absolute; left: -100vw; }
+.skip:focus { left: 8px; top: 8px; background: var(--ground); padding: 4px 8px; }
+:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+main:focus-visible { outline: none; }
+.warning { border-left: 4px solid var(--skipped); padding: 6px 12px; background: var(--raised); }
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 8px 18px; margin: 12px 0; }
+.facts dt { color: var(--soft); font-size: 13px; } .facts dd { margin: 0; overflow-wrap: anywhere; }
+`;
+
 export const CHART_STYLE = `figure { margin: 18px 0; }
 figcaption { font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 4px 0; padding: 0; list-style: none; color: var(--soft); font-size: 13px; }

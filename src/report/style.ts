@@ -1,13 +1,7 @@
 /** The style sheet of a report. It is within the file, and the policy of the file allows it by its digest. */
-import { CHART_STYLE, COLOURS, TABLE_STYLE } from '../markup/style';
+import { CHART_STYLE, COLOURS, PAGE_STYLE, TABLE_STYLE } from '../markup/style';
 
-export const REPORT_STYLE = `${COLOURS}* { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--text); font: 15px/1.5 system-ui, "Open Sans", sans-serif; }
-a { color: var(--link); }
-.skip { position: absolute; left: -100vw; }
-.skip:focus { left: 8px; top: 8px; background: var(--ground); padding: 4px 8px; }
-:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-main:focus-visible { outline: none; }
+export const REPORT_STYLE = `${COLOURS}${PAGE_STYLE}body { margin: 0; background: var(--ground); color: var(--text); font: 15px/1.5 system-ui, "Open Sans", sans-serif; }
 header, main, footer { max-width: 1080px; margin: 0 auto; padding: 0 24px; }
 header { padding-top: 28px; }
 header p { margin: 2px 0; color: var(--soft); }
@@ -24,13 +18,9 @@ section { margin: 34px 0; }
 .points li.act { border-left-color: var(--rejected); }
 .points p { margin: 0; overflow-wrap: anywhere; } .points .remedy { color: var(--soft); grid-column: 2; }
 .points .tag { justify-self: start; align-self: start; }
-.tag.act { color: var(--rejected); } .tag.look { color: var(--skipped); }
-.warning { border-left: 4px solid var(--skipped); padding: 6px 12px; background: var(--raised); }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 470px), 1fr)); gap: 0 28px; }
 code { font-family: ui-monospace, monospace; font-size: 13px; }
 td code { white-space: nowrap; } td { min-width: 4em; }
-.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 8px 18px; margin: 12px 0; }
-.facts dt { color: var(--soft); font-size: 13px; } .facts dd { margin: 0; overflow-wrap: anywhere; }
 ${TABLE_STYLE}${CHART_STYLE}@media (max-width: 560px) {
   header, main, footer { padding: 0 14px; }
   h1 { font-size: 23px; }
