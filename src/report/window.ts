@@ -150,6 +150,13 @@ function tickTime(zone: TimeZone, at: number, step: number): string {
   return /^00:00(:00)?$/.test(time) ? tickDate(zone, at, 'day') : time;
 }
 
+/** The step of this text. @throws RangeError for a text that no step has */
+export function stepOf(text: string): BucketStep {
+  const found = [...FIXED_MS, ...CALENDAR.map(({ step }) => step)].find((each) => stepText(each) === text);
+  if (found === undefined) throw new RangeError(`no step: ${text}`);
+  return found;
+}
+
 /** "day", "3 hours" */
 export function stepText(step: BucketStep): string {
   if (typeof step === 'string') return step;

@@ -4,13 +4,13 @@ import { TimeZone } from '../../lib/time-zone';
 import type { TimeAxis } from '../../markup/chart';
 import { type Html, html } from '../../markup/html';
 import type { VerdictReport } from '../data';
-import { type Buckets, bucketText, ticksOf } from '../window';
+import { type Buckets, bucketText, stepOf, ticksOf } from '../window';
 
 /** The axis of the charts whose buckets begin at these times, and end at the last one. */
 export function axisOf(times: readonly string[], timeZone: string, step: string): TimeAxis {
   const zone = new TimeZone(timeZone);
   const edges = times.map((time) => Date.parse(time));
-  const buckets: Buckets = { step: stepOf(step, edges), edges, zone };
+  const buckets: Buckets = { step: stepOf(step), edges, zone };
   return {
     edges,
     ticks: ticksOf(buckets),
@@ -18,14 +18,6 @@ export function axisOf(times: readonly string[], timeZone: string, step: string)
     textOf: (at) => bucketText(buckets, at),
   };
 }
-
-/** The step of a report, of its name. */
-function stepOf(name: string, edges: readonly number[]): Buckets['step'] {
-  if (name === 'day' || name === 'week' || name === 'month') return name;
-  const lengths = edges.slice(1).map((edge, index) => edge - (edges[index] ?? edge));
-  return STEPS_MS.find((ms) => ms >= Math.max(...lengths)) ?? 'day';
-}
-const STEPS_MS = [1_000, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 10_800_000, 21_600_000] as const;
 
 export function verdictAxis({ buckets, to, time_zone, step }: VerdictReport): TimeAxis {
   return axisOf([...buckets.map(({ from }) => from), to], time_zone, step);
