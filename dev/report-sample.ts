@@ -3,10 +3,10 @@
  * page. Its rows have the form of those that the store returns.
  */
 import { TimeZone } from '../src/lib/time-zone';
+import type { TextRow } from '../src/postgres/texts';
 import { figuresOf, type ReportRows, type VerdictReport } from '../src/report/data';
 import { findingsOf } from '../src/report/findings';
 import { planOf } from '../src/report/plan';
-import type { TextRow } from '../src/report/reader';
 import { makeRandom, type Random } from './random';
 
 const SEED = 41;

@@ -77,11 +77,6 @@ export function shownTime(stored: string | null): Html | null {
   return html`<time datetime="${date}T${time}Z">${date} ${time}</time>`;
 }
 
-/** Milliseconds since 1970 of the store's text. */
-export function millisecondsOf(stored: string | null): number {
-  return Date.parse(`${(stored ?? '').replace(' ', 'T').replace(/(\.\d{3})\d*|\+00$/g, '$1')}Z`);
-}
-
 export interface Linked {
   readonly feed_id: string | null;
   readonly event_id?: string | null;

@@ -3,8 +3,9 @@
  * for each operator.
  */
 import { Semaphore } from '../lib/semaphore';
-import { StoreError } from '../postgres/errors';
+import { isTimedOut, StoreError } from '../postgres/errors';
 import type { PostgresPool } from '../postgres/pool';
+import { textQuery } from '../postgres/texts';
 import { asPasted, boundValues, type Columns, OperatorScope, type Query, type Values } from './scope';
 
 /** The deadline of a query; the store enforces it. */
@@ -18,8 +19,6 @@ export const PAGES_AT_ONCE = 4;
 
 /** The longest wait for a place. */
 const PLACE_WITHIN_MS = 3_000;
-
-const TIMED_OUT = '57014';
 
 /**
  * The planner's defaults, and not those of the deciding transactions: the text on the page has to behave in
@@ -94,11 +93,7 @@ export function makePageReader(pool: Pool, now: () => number, metrics: ReaderMet
       client = await connectionOf(pool);
       await client.query(BEGIN);
       await client.query(SET);
-      // Texts, as psql prints them.
-      const types = { getTypeParser: () => (value: string) => value };
-      const { rows } = await client.query<(string | null)[]>({
-        ...{ text, values: [...values], rowMode: 'array', types },
-      });
+      const { rows } = await client.query<(string | null)[]>(textQuery(text, values));
       await client.query('commit');
       isClean = true;
       return rows;
@@ -136,7 +131,7 @@ export function makePageReader(pool: Pool, now: () => number, metrics: ReaderMet
               const hasMore = rows.length > query.limit;
               return { rows: rows.slice(0, query.limit), hasMore, isTooSlow: false };
             } catch (error) {
-              if (!(error instanceof StoreError) || error.sqlState !== TIMED_OUT) throw error;
+              if (!isTimedOut(error)) throw error;
               metrics.consoleSlowQueries.inc();
               return TOO_SLOW;
             }

@@ -23,6 +23,11 @@ export class StoreError extends Error {
   }
 }
 
+/** Whether the store ended a statement at its deadline. */
+export function isTimedOut(error: unknown): boolean {
+  return error instanceof StoreError && error.sqlState === '57014';
+}
+
 /** It has a digit. Codes of the operating system have none: EPIPE is a lost connection. */
 const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 

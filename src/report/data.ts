@@ -1,8 +1,8 @@
 /** The figures of a report, made of the rows of its queries. Pure. The same structure is its JSON. */
 import { REASONS } from '../domain/verdict/reasons';
+import { millisecondsOf, type TextRow } from '../postgres/texts';
 import type { Plan, Source } from './plan';
 import { WITHIN } from './queries';
-import type { TextRow } from './reader';
 import { type ReportSpan, stepText } from './window';
 
 export interface Timing {
@@ -376,8 +376,7 @@ function connectionsOf(
         .at(-1) || null;
     return {
       ...{ operator, connection, source: sources.get(key) ?? null },
-      newest:
-        newest === null ? null : timeOf(Date.parse(`${newest.replace(' ', 'T').replace(/\+00$/, '')}Z`)),
+      newest: newest === null ? null : timeOf(millisecondsOf(newest)),
       reasons: reasonsOf(outcomesHere),
       ...countsOf(
         outcomesHere,

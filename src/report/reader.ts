@@ -1,5 +1,5 @@
 /** Reads the store for one report: one read-only snapshot, and a deadline for each query. */
-import { StoreError } from '../postgres/errors';
+import { isTimedOut, StoreError } from '../postgres/errors';
 import {
   ANSWER_GRACE_MS,
   END_WITH_CLIENT,
@@ -8,9 +8,8 @@ import {
   openClient,
   type StoreAccess,
 } from '../postgres/pool';
+import { type TextRow, textQuery } from '../postgres/texts';
 import { MOST_ROWS, type ReportQuery } from './queries';
-
-export type TextRow = readonly (string | null)[];
 
 export interface ReportReader {
   /** @returns null where the query was ended at its deadline. @throws StoreError */
@@ -21,8 +20,6 @@ export interface ReportReader {
 
 /** The deadline of `need`. */
 const NEEDED_WITHIN_MS = 10_000;
-
-const TIMED_OUT = '57014';
 
 /** The report uses one process of the store, and compiles nothing. */
 const SETTINGS = {
@@ -47,13 +44,9 @@ export async function readInSnapshot<T>(
   }).catch((error: unknown) => {
     throw new StoreError('connect', error);
   });
-  // Texts, as psql prints them.
-  const types = { getTypeParser: () => (value: string) => value };
   const run = async (text: string, values: readonly unknown[] = []): Promise<TextRow[]> => {
     try {
-      const { rows } = await client.query<TextRow[number][]>({
-        ...{ text, values: [...values], rowMode: 'array', types },
-      });
+      const { rows } = await client.query<TextRow[number][]>(textQuery(text, values));
       return rows;
     } catch (error) {
       throw new StoreError('report', error);
@@ -74,7 +67,7 @@ export async function readInSnapshot<T>(
         try {
           return await run(`${text}\nlimit ${MOST_ROWS}`, values);
         } catch (error) {
-          if (!(error instanceof StoreError) || error.sqlState !== TIMED_OUT) throw error;
+          if (!isTimedOut(error)) throw error;
           await run('rollback to query');
           return null;
         }

@@ -1,7 +1,8 @@
 /** Makes a report: reads the store, and finds the open points. */
 
-import { TimeZone } from '../lib/time-zone';
+import { DAY_MS, TimeZone } from '../lib/time-zone';
 import type { StoreAccess } from '../postgres/pool';
+import type { TextRow } from '../postgres/texts';
 import { figuresOf, type VerdictReport } from './data';
 import { findingsOf } from './findings';
 import { type PlannedPart, planOf, type RollupState } from './plan';
@@ -14,7 +15,7 @@ import {
   type ReportQuery,
   verdictsQuery,
 } from './queries';
-import { readInSnapshot, type TextRow } from './reader';
+import { readInSnapshot } from './reader';
 import { type ReportSpan, spanOf } from './window';
 
 export interface AskedReport {
@@ -94,6 +95,5 @@ function timeText(ms: number): string {
 
 /** The date in UTC; the next one where the time is later than the begin of a day. */
 function dayOrNext(ms: number): string {
-  const day = new Date(ms + 86_400_000 - 1).toISOString();
-  return day.slice(0, 10);
+  return timeText(ms + DAY_MS - 1).slice(0, 10);
 }

@@ -17,6 +17,7 @@ import { runMigrations } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
 import type { TopicPartition } from '../../src/lib/topic-partition';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
+import { textQuery } from '../../src/postgres/texts';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
 import { makeLogger } from '../../src/telemetry/logger';
 import * as builders from './builders';
@@ -181,19 +182,13 @@ export function anEnvelope(content: Content, offset: number, claims: readonly st
 
 /** Columns as the texts that Postgres sends: tests compare the stored values. */
 export type TextRow = (string | null)[];
-const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
 export async function rowsOf(
   client: Pool | Client,
   text: string,
   values: readonly unknown[] = [],
 ): Promise<TextRow[]> {
-  const { rows } = await client.query<TextRow>({
-    text,
-    values: [...values],
-    rowMode: 'array',
-    types: TEXT_ONLY,
-  });
+  const { rows } = await client.query<TextRow>(textQuery(text, values));
   return rows;
 }
 

@@ -1,7 +1,8 @@
 /** One round: its events in the order of their verdicts, and its sums. Pure. */
 import { facts, numberText, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
-import { askForId, eventLink, millisecondsOf, shownTime } from '../layout';
+import { millisecondsOf } from '../../postgres/texts';
+import { askForId, eventLink, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
