@@ -26,14 +26,6 @@ export const FOLDING = {
   now: systemClock.now,
 };
 
-export interface FoldMetrics {
-  readonly lagSeconds: Metrics['rollupsLagSeconds'];
-  readonly folding: Metrics['rollupsFolding'];
-  readonly verdicts: Metrics['rollupsVerdicts'];
-  readonly sliceSeconds: Metrics['rollupsSliceSeconds'];
-  readonly failures: Metrics['rollupsFailures'];
-}
-
 /** The parts of the process that a fold is made of. */
 export interface FoldParts {
   readonly pool: PostgresPool;
@@ -48,16 +40,15 @@ export interface FoldParts {
 export interface FoldService {
   readonly name: 'rollups' | 'pseudonyms';
   readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
-  readonly metricsOf: (metrics: Metrics) => FoldMetrics;
   readonly makeFold: (parts: FoldParts) => Promise<Fold>;
 }
 
 /** Folds until a signal. @returns the exit code */
-export async function serveFold({ name, config, metricsOf, makeFold }: FoldService): Promise<number> {
+export async function serveFold({ name, config, makeFold }: FoldService): Promise<number> {
   const metrics = makeMetrics(name);
   const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
   metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
-  const gauges = metricsOf(metrics);
+  const gauges = metrics[name];
   let caughtUpAt = systemClock.now();
   let triedAt = caughtUpAt;
   metrics.beforeScrape = () => gauges.lagSeconds.set((systemClock.now() - caughtUpAt) / 1_000);

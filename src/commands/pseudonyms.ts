@@ -18,13 +18,6 @@ export function pseudonyms(options: Options): Promise<number> {
   return serveFold({
     name: 'pseudonyms',
     config,
-    metricsOf: (metrics) => ({
-      lagSeconds: metrics.pseudonymsLagSeconds,
-      folding: metrics.pseudonymsFolding,
-      verdicts: metrics.pseudonymsVerdicts,
-      sliceSeconds: metrics.pseudonymsSliceSeconds,
-      failures: metrics.pseudonymsFailures,
-    }),
     async makeFold({ pool, logger, metrics, holder, step }) {
       const rotation = makeRotation(pool, {
         holder,
@@ -34,7 +27,7 @@ export function pseudonyms(options: Options): Promise<number> {
       });
       const problem = await step('Postgres', () => rotation.problem());
       if (problem !== null) throw new Unable(problem.message);
-      const results = makePseudonymResults(keys[0], (added) => metrics.pseudonymsPlayers.inc(added));
+      const results = makePseudonymResults(keys[0], (added) => metrics.pseudonyms.players.inc(added));
       const fold = makeFold(pool, results, { ...FOLDING, holder });
       return withRotation(fold, rotation, logger);
     },

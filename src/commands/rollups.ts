@@ -11,13 +11,6 @@ export function rollups(options: Options): Promise<number> {
   return serveFold({
     name: 'rollups',
     config: readConfig(process.env, ROLLUPS_SETTINGS),
-    metricsOf: (metrics) => ({
-      lagSeconds: metrics.rollupsLagSeconds,
-      folding: metrics.rollupsFolding,
-      verdicts: metrics.rollupsVerdicts,
-      sliceSeconds: metrics.rollupsSliceSeconds,
-      failures: metrics.rollupsFailures,
-    }),
     async makeFold({ pool, logger, holder, step }) {
       const fold = makeFold(pool, ROLLUP_RESULTS, { ...FOLDING, holder });
       const reason = options.get('rebuild');

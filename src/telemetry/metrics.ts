@@ -1,8 +1,7 @@
 /** Metrics of a process: a closed list, each with a help text and the action to take when it moves. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { makeConsoleMetrics } from './console-metrics';
-import { makePseudonymMetrics } from './pseudonym-metrics';
-import { makeRollupMetrics } from './rollup-metrics';
+import { makePseudonymMetrics, makeRollupMetrics } from './fold-metrics';
 import { makeWebhookMetrics } from './webhook-metrics';
 
 /** The values of our metrics' labels. Each label has few values, however many records come. */
@@ -315,8 +314,8 @@ export function makeMetrics(role?: Role) {
     ),
     ...makeWebhookMetrics(describe),
     ...makeConsoleMetrics(describe),
-    ...makeRollupMetrics(describe),
-    ...makePseudonymMetrics(describe),
+    rollups: makeRollupMetrics(describe),
+    pseudonyms: makePseudonymMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {
         of: 'each',
