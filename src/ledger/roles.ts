@@ -28,6 +28,14 @@ const STATUS = [
   'usage on schema promo',
   'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage, promo.pseudonym_coverage',
 ];
+/** The columns of a verdict that name no player. */
+const VERDICT = `operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
+  occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now, source_timestamp`;
+/** The horizon, up to which a fold reads. */
+const HORIZON = [
+  'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
+  'select on sequence promo_store.batch_numbers',
+];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 
 const ATTRIBUTE =
@@ -65,10 +73,8 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select on all tables in schema promo_reader',
     'select on promo.player_ids, promo.former_player_ids',
     'select on promo.events, promo.deliveries, promo.rounds, promo.anomalies',
-    `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
-  occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now, source_timestamp) on promo.verdicts`,
-    `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
-  occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now, source_timestamp) on promo.test_verdicts`,
+    `select (${VERDICT}) on promo.verdicts`,
+    `select (${VERDICT}) on promo.test_verdicts`,
     'select on promo.test_deliveries, promo.connections',
     'select on promo.faults, promo.records_without_verdict, promo.months, promo.erasures, promo.reasons',
     `select (verdict_id, operator_id, feed_id, event_id, brand, kind, round_id, game_id, currency, scale, amount_minor, amount, net_amount_minor, net_amount,
@@ -115,8 +121,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select (verdict_id, decided_at, occurred_at, amount_minor, round_no, feed_no, connection_no, brand_no, outcome, kind, currency_no, counted,
   event_id, game_id) on promo_store.history`,
     'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.rollup_verdicts, promo_store.rollup_ledger',
-    'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
-    'select on sequence promo_store.batch_numbers',
+    ...HORIZON,
   ],
   /** The process that computes pseudonyms. It reads the names of players, and nothing that they did. */
   pseudonyms: [
@@ -126,8 +131,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select (verdict_id, decided_at, feed_no, player_ref) on promo_store.history',
     'select (feed_no, player_ref, change_no) on promo_store.attributions',
     'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.pseudonym_keys, promo_store.pseudonyms',
-    'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
-    'select on sequence promo_store.batch_numbers',
+    ...HORIZON,
   ],
 };
 
