@@ -556,7 +556,8 @@ declare
   round promo_store.rounds;
   reason promo.reasons;
   shown text;
-  money text;
+  amount numeric;
+  currency text;
   others text;
 begin
   return query select * from promo_store.unknown_feed($1);
@@ -585,7 +586,7 @@ begin
   select r.* into round from promo_store.rounds r where r.round_no = h.round_no;
   select r.* into reason from promo.reasons r where r.reason = promo_store.reason_name(key.outcome);
   shown := promo_store.verdict_name(key.outcome) || coalesce(', ' || reason.reason, '');
-  select (h.amount_minor * u.unit) || ' ' || u.code into money from promo_store.currencies u where u.currency_no = h.currency_no;
+  select h.amount_minor * u.unit, u.code into amount, currency from promo_store.currencies u where u.currency_no = h.currency_no;
 
   return query
   select row_number() over (order by s.part, s.happened_at, s.place)::int, s.happened_at, s.what_happened, s.why, s.what_next
@@ -593,8 +594,7 @@ begin
     -- The decision.
     select 1 as part, h.decided_at as happened_at, 0 as place,
       case when h.verdict_id is null then format('Decided: %s.', shown)
-        else format('Decided: %s. A %s%s.', shown, promo_store.describe_event(h.kind, (select h.amount_minor * u.unit from promo_store.currencies u where u.currency_no = h.currency_no),
-            (select u.code from promo_store.currencies u where u.currency_no = h.currency_no), promo.stored_id(round.round_id), h.game_id,
+        else format('Decided: %s. A %s%s.', shown, promo_store.describe_event(h.kind, amount, currency, promo.stored_id(round.round_id), h.game_id,
             (select c.connection_id from promo_store.connections c where c.connection_no = h.connection_no)),
           case when h.decided_at - h.occurred_at > interval '1 hour' then format(', decided %s after its time', date_trunc('second', h.decided_at - h.occurred_at)) else '' end) end as what_happened,
       case when h.verdict_id is null and key.outcome = 0 then 'The month of the event was dropped. Only its verdict is kept.'
@@ -628,7 +628,7 @@ begin
     union all
     -- The result.
     select 4, null, 0,
-      case when h.verdict_id is null then 'Whether it counts now is not known.' when h.counted and round.refunded_by is null then 'It counts' || coalesce(': ' || money, '') || '.' else 'It counts nothing.' end,
+      case when h.verdict_id is null then 'Whether it counts now is not known.' when h.counted and round.refunded_by is null then 'It counts' || coalesce(': ' || amount || ' ' || currency, '') || '.' else 'It counts nothing.' end,
       case when h.verdict_id is null then 'promo.rounds shows which rounds are refunded, also in months that were dropped.' when h.counted and round.refunded_by is null then 'Nothing has reversed it.'
         when h.counted then 'Its round is refunded.' else 'It is no entry of the ledger.' end,
       'Nothing to do.'
