@@ -207,7 +207,7 @@ function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
 /**
  * Compiles groups of mutants, all at once.
  *
- * @returns the errors of each group that has any, by its mutants: any of them may be at fault
+ * @returns the errors by mutant. An error in a file that no mutant changes is one of all mutants of its group
  */
 async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<string, string>> {
   const cwd = join(directory, 'trees');
@@ -224,7 +224,10 @@ async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<stri
   for (const line of output.split('\n').filter((each) => each.includes('error TS'))) {
     const group = groups[Number(line.split('/')[0])];
     if (group === undefined) throw new Error(`the compiler fails: ${line}`);
-    const names = group.map(({ name }) => name);
+    // The error of a file is that of the mutant which changes the file. Any of them may break a further file.
+    const file = /^\d+\/([^(]+)\(/.exec(line)?.[1] ?? '';
+    const changing = group.filter((mutant) => mutatedFiles(mutant).has(file));
+    const names = (changing.length > 0 ? changing : group).map(({ name }) => name);
     for (const name of names)
       errors.set(name, `${errors.get(name) ?? `${names.join(', ')}, or one of them:\n`}${line}\n`);
   }
