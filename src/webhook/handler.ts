@@ -8,7 +8,7 @@
  *
  * Each stage has a limit, and each sender has a share of the limit.
  */
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { LIMITS } from '../contract/limits';
 import { maxValuesOf, readBody } from '../domain/event/request-body';
 import { type Clock, inTime, LATE } from '../lib/clock';
@@ -23,14 +23,15 @@ import {
   publishingOf,
   type ReadRequest,
 } from './deciding';
-import { type Place, Places } from './places';
+import { type Claimed, type RequestMode, readHead } from './head';
+import { type NoPlace, type Place, Places } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
 import type { Reports } from './refusals';
 import { makeReplays } from './replays';
-import { type RequestTarget, targetIn } from './request-path';
+import { targetIn } from './request-path';
 import { type HttpAnswer, isRefusal, REFUSALS, type Refusal, withDetail } from './responses';
-import { expiryOf, isTimely, readSignedHeaders, type SignedHeaders, validSignature } from './signature';
-import { describeSignature, describeSkew, describeType, missingHeaders } from './signature-mistakes';
+import { expiryOf, validSignature } from './signature';
+import { describeSignature } from './signature-mistakes';
 
 /** The longest time that a request waits for its two places and its slot together (W3). */
 const SLOT_WITHIN_MS = LIMITS.webhook_slot_wait.value;
@@ -57,11 +58,6 @@ const ANSWER_WITHIN_MS = 20_000;
 const REFUSED_FOR_MS = 2_000;
 /** A body with more bytes than this is large. */
 const LARGE_BYTES = 65_536;
-/** Without this limit a head of 16 KiB could hold thousands of headers. */
-export const MAX_REQUEST_HEADERS = 200;
-
-const JSON_TYPE = /^application\/json\s*(;|$)/i;
-
 export interface WebhookDeps extends DecidingDeps {
   /** The secrets that may sign requests of a connection. Empty if the connection has no secret. */
   readonly secretsOf: (connectionId: string) => readonly Buffer[];
@@ -107,12 +103,18 @@ export interface Incoming {
   readonly sent: Promise<unknown>;
 }
 
-/** The sender that the head of a request claims, before the signature is checked. */
-interface Claimed {
+/** A request whose signature is valid. */
+interface SignedRequest {
+  readonly incoming: Incoming;
   readonly connectionId: string;
-  readonly mode: RequestTarget['mode'];
-  readonly signed: SignedHeaders;
-  readonly secrets: readonly Buffer[];
+  readonly bytes: Buffer;
+  readonly signature: string;
+  /** When the signature is no longer valid, in milliseconds since 1970. */
+  readonly expiresAt: number;
+  /** The rest of the time for places and slot, in milliseconds. */
+  readonly left: () => number;
+  /** Releases the place for reading. */
+  readonly endReading: () => void;
 }
 
 export interface Handler {
@@ -160,39 +162,13 @@ export function makeHandler(deps: WebhookDeps): Handler {
     decide: makeDeciding(deps, publishing, reports),
   });
 
-  /** Checks the head. @returns a refusal, or the sender that the head claims */
-  function readHead(
-    { headers, rawHeaders, method, httpVersion }: IncomingMessage,
-    target: RequestTarget | null,
-    secrets: readonly Buffer[],
-  ): Refusal | Claimed {
-    if (rawHeaders.length > 2 * MAX_REQUEST_HEADERS) return REFUSALS.tooManyHeaders(MAX_REQUEST_HEADERS);
-    if (headers.host === undefined && httpVersion === '1.1') return REFUSALS.noHost;
-    if (headers.expect !== undefined && !/^100-continue$/i.test(headers.expect))
-      return REFUSALS.noExpectation;
-    if (target === null || (target.mode === 'reconcile' && reconciling === null)) return REFUSALS.noSuchPath;
-    if (method !== 'POST') return REFUSALS.noSuchMethod;
-    if (target.mode === 'unclear') return REFUSALS.wrongDryRun;
-    if (!isPlainJson(headers)) return withDetail(REFUSALS.noJson, describeType(headers));
-    const signed = readSignedHeaders(headers);
-    if (signed === null) return withDetail(REFUSALS.unsigned, missingHeaders(headers));
-    if (!isTimely(signed, now())) return withDetail(REFUSALS.stale, describeSkew(signed, now()));
-    if (secrets.length === 0) return REFUSALS.unauthorized;
-    if (Number(headers['content-length'] ?? 0) > maxBytes) return REFUSALS.tooLarge(maxBytes);
-    return { ...target, signed, secrets };
-  }
-
-  /**
-   * Reads the body and checks its signature. The place for reading is held until a place for deciding is
-   * taken.
-   */
+  /** Reads the body, checks its signature, and goes on by the mode of the request. */
   async function answerClaimed(
     incoming: Incoming,
     { connectionId, mode, signed, secrets }: Claimed,
     origin: { isSigned: boolean },
   ): Promise<HttpAnswer> {
     const { request, network } = incoming;
-    const isRehearsal = mode === 'rehearse';
     const waitUntil = clock.now() + slotWithinMs;
     const left = () => Math.max(0, waitUntil - clock.now());
     // Anyone can name a connection id, but not from the address of its true sender. So the address is part of
@@ -202,7 +178,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     let evictReading = (): void => undefined;
     const readers = mode === 'decide' ? reading : readingRehearsals;
     const place = await readers.take(sender, left(), () => evictReading());
-    if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
+    if (typeof place === 'string') return refusalOf(place);
     let isRefusedLate = false;
     try {
       incoming.onReading();
@@ -213,39 +189,55 @@ export function makeHandler(deps: WebhookDeps): Handler {
       if (read.type === 'too_large') return REFUSALS.tooLarge(maxBytes);
       if (read.type === 'too_many_pieces') return REFUSALS.tooManyPieces(MAX_PIECES);
       if (read.type === 'given_up') return REFUSALS.tooSlow;
-      const signature = validSignature(secrets, signed, read.bytes);
+      const { bytes } = read;
+      const signature = validSignature(secrets, signed, bytes);
       if (signature === null) {
-        isRefusedLate = read.bytes.length > LARGE_BYTES;
-        return withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, read.bytes));
+        isRefusedLate = bytes.length > LARGE_BYTES;
+        return withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, bytes));
       }
       origin.isSigned = true;
       incoming.onSigned(connectionId);
-      if (mode === 'reconcile') {
-        place.release();
-        return await answerInTime(answerReconciliation(incoming, connectionId, read.bytes, left()));
-      }
-      let evictDeciding = (): void => undefined;
-      const places = isRehearsal ? rehearsing : deciding;
-      const held = await places.take(connectionId, left(), () => evictDeciding());
-      if (typeof held === 'string') return held === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
-      place.release();
-      return await observe(request.headers.traceparent, incoming.began, () => {
-        if (isRehearsal) return answerRehearsal(incoming, connectionId, read.bytes, held);
-        const decideFresh = () => answerSigned(incoming, connectionId, read.bytes, left());
-        const replay = replays.answer(connectionId, signature, expiryOf(signed), decideFresh);
-        if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
-        void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {
-          const isRefused = decided.status === 'fulfilled' && isRefusal(decided.value);
-          if (isRefused && read.bytes.length > LARGE_BYTES) evictDeciding = releaseLater(clock, held);
-          else held.release();
-        });
-        return answerInTime(replay.answer);
-      });
+      const endReading = () => place.release();
+      const decided = { signature, expiresAt: expiryOf(signed) };
+      return await answerSigned[mode]({ incoming, connectionId, bytes, left, endReading, ...decided });
     } finally {
       if (isRefusedLate) evictReading = releaseLater(clock, place);
       else place.release();
     }
   }
+
+  /** Answers a signed request by its mode. Each holds the place for reading until it has its next place. */
+  const answerSigned: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
+    async reconcile({ incoming, connectionId, bytes, left, endReading }) {
+      endReading();
+      return answerInTime(answerReconciliation(incoming, connectionId, bytes, left()));
+    },
+    async rehearse({ incoming, connectionId, bytes, left, endReading }) {
+      const held = await rehearsing.take(connectionId, left(), () => undefined);
+      if (typeof held === 'string') return refusalOf(held);
+      endReading();
+      return observe(incoming.request.headers.traceparent, incoming.began, () =>
+        answerRehearsal(incoming, connectionId, bytes, held),
+      );
+    },
+    async decide({ incoming, connectionId, bytes, left, endReading, signature, expiresAt }) {
+      let evict = (): void => undefined;
+      const held = await deciding.take(connectionId, left(), () => evict());
+      if (typeof held === 'string') return refusalOf(held);
+      endReading();
+      return observe(incoming.request.headers.traceparent, incoming.began, () => {
+        const decideFresh = () => answerDecision(incoming, connectionId, bytes, left());
+        const replay = replays.answer(connectionId, signature, expiresAt, decideFresh);
+        if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
+        void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {
+          const isRefused = decided.status === 'fulfilled' && isRefusal(decided.value);
+          if (isRefused && bytes.length > LARGE_BYTES) evict = releaseLater(clock, held);
+          else held.release();
+        });
+        return answerInTime(replay.answer);
+      });
+    },
+  };
 
   /**
    * The place is held until the store has answered, however late the sender's answer is. The answer is never
@@ -298,7 +290,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     return answer === LATE ? REFUSALS.late : answer;
   }
 
-  async function answerSigned(
+  async function answerDecision(
     { requestId, address }: Incoming,
     connectionId: string,
     body: Buffer,
@@ -347,7 +339,9 @@ export function makeHandler(deps: WebhookDeps): Handler {
       // A path may hold any text, so only ids of known connections are logged.
       connectionId: secrets.length > 0 ? named : null,
     };
-    const head = readHead(request, target, secrets);
+    const head = readHead(request, target, secrets, {
+      ...{ now: now(), maxBytes, canReconcile: reconciling !== null },
+    });
     const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
     // An undecided request was already reported, with its cause.
     const isReported = given === REFUSALS.undecided || given === REFUSALS.unanswered;
@@ -371,15 +365,14 @@ export function makeHandler(deps: WebhookDeps): Handler {
 }
 
 /** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */
+function refusalOf(refused: NoPlace): Refusal {
+  return refused === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
+}
+
 function releaseLater(clock: Clock, place: Place): () => void {
   const timer = clock.after(REFUSED_FOR_MS, () => place.release(), false);
   return () => {
     clock.cancel(timer);
     place.release();
   };
-}
-
-function isPlainJson(headers: IncomingHttpHeaders): boolean {
-  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
-  return JSON_TYPE.test(type) && encoding === 'identity';
 }

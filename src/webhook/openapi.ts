@@ -10,7 +10,7 @@ import { maxValuesOf } from '../domain/event/request-body';
 import { EVENT_SCHEMA } from '../domain/event/schema';
 import { isObject } from '../lib/json';
 import { MAX_PIECES } from './body';
-import { MAX_REQUEST_HEADERS } from './handler';
+import { MAX_REQUEST_HEADERS } from './head';
 import { FAILURES } from './raw-responses';
 import { MAX_RECONCILED, RECONCILE_REQUEST_SCHEMA, RECONCILIATION_SCHEMA } from './reconciling';
 import { ANSWER_SCHEMA, REFUSALS, type Refusal, refusal, withDetail } from './responses';
