@@ -8,6 +8,16 @@ const REFERENCE = {
   help: 'look operators, brands and games up in this reference data',
 } as const;
 
+const RECOMPUTE = {
+  help: 'changed promotions count by their new definition from its own from on: windows that have begun or are over are computed again',
+} as const;
+const CHANGING = {
+  'allow-removal': { help: 'allow promotions to be removed' },
+  expect: { value: 'N', help: 'the document that has to be in force; with another one, nothing is applied' },
+  by: { value: 'NAME', help: 'who applies it, for the history (default USER@HOST of this process)' },
+} as const;
+const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
+
 export const PROMOTIONS: readonly Command[] = [
   {
     name: 'promotions check',
@@ -83,5 +93,91 @@ export const PROMOTIONS: readonly Command[] = [
       const { previewPromotions } = await import('./promotions-preview.js');
       return previewPromotions(file, options, interruption());
     },
+  },
+  {
+    name: 'promotions apply',
+    file: 'file or -',
+    summary: 'put promotions into force',
+    purpose:
+      'Applies a file of promotions (YAML or JSON) as a whole, and prints the changes and the windows that they concern.',
+    example: 'promo-intake promotions apply schemas/examples/promotions.yaml --reason "December"',
+    options: {
+      'dry-run': { help: 'only print the changes' },
+      recompute: RECOMPUTE,
+      ...CHANGING,
+      reason: { value: 'TEXT', help: 'why, for the history' },
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'in force, or there are no changes',
+      1: 'the file has faults, removes something, or another document is in force; nothing was applied',
+      2: WRONG_USAGE,
+    },
+    run: async ({ file, options }) =>
+      (await import('./promotions-apply.js')).applyPromotionsFile(file, options, options.has('dry-run')),
+  },
+  {
+    name: 'promotions diff',
+    file: 'file or -',
+    summary: 'print what promotions apply would change',
+    purpose: 'Compares a file of promotions with those in force, as promotions apply --dry-run does.',
+    example: 'promo-intake promotions diff schemas/examples/promotions.yaml',
+    options: { recompute: RECOMPUTE },
+    settings: ['DATABASE'],
+    exits: { 0: 'printed', 1: 'the file has faults, or removes something', 2: WRONG_USAGE },
+    run: async ({ file, options }) =>
+      (await import('./promotions-apply.js')).applyPromotionsFile(file, options, true),
+  },
+  {
+    name: 'promotions list',
+    summary: 'list the promotions in force, with their versions and windows',
+    purpose: 'Lists each promotion with its version, its state, and its window at this time.',
+    example: 'promo-intake promotions list --json',
+    options: { json: { help: 'print one JSON document, for scripts' } },
+    settings: ['DATABASE'],
+    exits: { 0: 'listed, or there are none', 1: 'the database cannot be read', 2: WRONG_USAGE },
+    run: async ({ options }) => (await import('./promotions-list.js')).listPromotions(options),
+  },
+  {
+    name: 'promotions history',
+    summary: 'list the documents of promotions that were applied',
+    purpose:
+      'Lists all documents, newest first, each with its time, its number of promotions, and who applied it.',
+    example: 'promo-intake promotions history',
+    options: {},
+    settings: ['DATABASE'],
+    exits: { 0: 'listed', 1: 'the database cannot be read', 2: WRONG_USAGE },
+    run: async () => (await import('./promotions-list.js')).promotionsHistory(),
+  },
+  {
+    name: 'promotions export',
+    summary: 'print the promotions in force, or an earlier document',
+    purpose: 'Prints a document as JSON, in the form that promotions apply reads.',
+    example: 'promo-intake promotions export --version 3',
+    options: { version: { value: 'N', help: 'the document to print (default: the one in force)' } },
+    settings: ['DATABASE'],
+    exits: { 0: 'printed', 1: 'there is no such document', 2: WRONG_USAGE },
+    run: async ({ options }) => (await import('./promotions-list.js')).exportPromotions(options),
+  },
+  {
+    name: 'promotions rollback',
+    summary: 'put an earlier document of promotions into force',
+    purpose:
+      'Applies an earlier document as a new one, and prints the changes and the windows that they concern.',
+    example: 'promo-intake promotions rollback --to 3 --dry-run',
+    options: {
+      to: { value: 'N', required: true, help: 'the document to apply' },
+      'dry-run': { help: 'only print the changes' },
+      recompute: RECOMPUTE,
+      ...CHANGING,
+      reason: { value: 'TEXT', help: 'why, for the history (default: rollback to document N)' },
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'in force, or there are no changes',
+      1: 'there is no such document, it has faults today or removes something, or another one is in force',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./promotions-apply.js')).rollbackPromotions(options),
   },
 ];

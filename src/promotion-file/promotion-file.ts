@@ -10,8 +10,20 @@ import { readTree } from '../reference-file/yaml';
 import { PromotionReader } from './promotion-reader';
 
 export type ParsedPromotions =
-  | { readonly document: PromotionDocument; readonly warnings: readonly FileFault[] }
+  | {
+      readonly document: PromotionDocument;
+      readonly warnings: readonly FileFault[];
+      /** The faults that a store finds, at the places of their promotions. */
+      readonly faultsOf: (found: readonly FoundFault[]) => readonly FileFault[];
+    }
   | { readonly faults: readonly FileFault[] };
+
+/** A fault of a promotion, by its `promotionKey`. */
+export interface FoundFault {
+  readonly key: string;
+  readonly message: string;
+  readonly remedy: string;
+}
 
 /** Reads the bytes of a file. @param bytes null for a file of more than MAX_REFERENCE_BYTES */
 export function readPromotions(
@@ -39,6 +51,13 @@ export function parsePromotions(
   const tree = readTree(content, fileName, report, 'Write at least: "promotions: []".');
   if (tree === undefined) return { faults: report.inOrder() };
   const warnings = new FaultReport(content);
-  const document = new PromotionReader(report, warnings, reference).read(tree);
-  return report.isEmpty() ? { document, warnings: warnings.inOrder() } : { faults: report.inOrder() };
+  const reader = new PromotionReader(report, warnings, reference);
+  const document = reader.read(tree);
+  if (!report.isEmpty()) return { faults: report.inOrder() };
+  const faultsOf = (found: readonly FoundFault[]) => {
+    const placed = new FaultReport(content);
+    for (const { key, message, remedy } of found) placed.add(reader.placeOf(key), message, remedy);
+    return placed.inOrder();
+  };
+  return { document, warnings: warnings.inOrder(), faultsOf };
 }

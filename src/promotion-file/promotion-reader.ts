@@ -20,7 +20,7 @@ import {
 import { readBound } from '../promotions/local-time';
 import { type Check, checkBrand, checkName } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion } from '../reference-file/reader';
-import type { FaultReport } from '../reference-file/report';
+import { type FaultReport, type FilePlace, WHOLE_FILE } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
 import { ValueReader } from './values';
 
@@ -55,8 +55,8 @@ const LAST_START_OF_MONTH = 28;
 /** Reads one document. The result is valid only where no fault was reported. */
 export class PromotionReader {
   private readonly values: ValueReader;
-  /** Ids by operator, each with the offset of its first place. */
-  private readonly ids = new Map<string, number>();
+  /** The first place of each id, by `promotionKey`. */
+  private readonly ids = new Map<string, FilePlace>();
   private readonly operators: ReadonlyMap<string, OperatorEntry> | undefined;
 
   constructor(
@@ -74,6 +74,11 @@ export class PromotionReader {
     const remedy = 'List the promotions, or write "promotions: []".';
     const list = this.values.required(top, 'promotions', remedy);
     return { promotions: this.values.list(list, (item) => this.promotion(item)) };
+  }
+
+  /** The place of a promotion that was read, by its `promotionKey`. */
+  placeOf(key: string): FilePlace {
+    return this.ids.get(key) ?? WHOLE_FILE;
   }
 
   private promotion(slot: Slot): PromotionDefinition | undefined {
@@ -117,7 +122,7 @@ export class PromotionReader {
         return target === undefined ? undefined : { ...common, type, completes, ...stakes, target };
       }
       case 'collect_items': {
-        const seen = new Map<string, number>();
+        const seen = new Map<string, FilePlace>();
         const remedy = 'List the items, such as { id: ruby, games: [g1], need: 3 }.';
         const items = this.entriesOf(node, 'items', remedy, (item) => this.item(item, common.operator, seen));
         return { ...common, type, completes, items };
@@ -264,7 +269,7 @@ export class PromotionReader {
     return { ...(games !== undefined && { games }), ...(minAmount !== undefined && { minAmount }) };
   }
 
-  private item(slot: Slot, operator: string, seen: Map<string, number>) {
+  private item(slot: Slot, operator: string, seen: Map<string, FilePlace>) {
     const node = this.values.mapping(slot, ['id', 'games', 'min_amount', 'need', 'per']);
     if (node === undefined) return undefined;
     const id = this.id(node, 'item', checkName, seen, '');
@@ -306,12 +311,12 @@ export class PromotionReader {
     }
   }
 
-  /** @param seen the earlier ids by scope, all of which must differ; the method adds this one */
+  /** @param seen the places of earlier ids by scope, all of which must differ; the method adds this one */
   private id(
     node: Mapping,
     what: string,
     check: Check,
-    seen: Map<string, number>,
+    seen: Map<string, FilePlace>,
     scope: string,
   ): string | undefined {
     const slot = this.values.required(node, 'id', `Give the ${what} an id.`);
@@ -319,9 +324,9 @@ export class PromotionReader {
     if (id === undefined) return undefined;
     const key = `${scope}/${id}`;
     const first = seen.get(key);
-    if (first === undefined) seen.set(key, slot.at);
+    if (first === undefined) seen.set(key, { at: slot.at, path: slot.path });
     else {
-      const message = `The ${what} id ${quoted(id)} is already used on line ${this.faults.lineOf(first)}.`;
+      const message = `The ${what} id ${quoted(id)} is already used on line ${this.faults.lineOf(first.at)}.`;
       this.faults.add(slot, message, 'Give one of the two another id, or remove it.');
     }
     return id;

@@ -5,7 +5,7 @@ import { treeOf } from '../reference-file/tree';
 import { PromotionReader } from './promotion-reader';
 
 /** The stored form of a document. As JSON it is a file that `promotions check` takes. */
-export function toPromotionsJson(document: PromotionDocument): unknown {
+export function toPromotionsJson(document: PromotionDocument): { promotions: object[] } {
   return { promotions: document.promotions.map(definitionJson) };
 }
 

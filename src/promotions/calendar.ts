@@ -15,6 +15,9 @@ export interface PromotionWindow {
 /** The key of the one window of a promotion that does not repeat. */
 export const ONLY_WINDOW = 'once';
 
+/** The begin of a window without a bound: earlier than every instant. */
+export const BEFORE_ALL = -(2n ** 62n);
+
 export interface Calendar {
   /** The window that contains an instant. Windows do not overlap. */
   at(micros: bigint): PromotionWindow | undefined;

@@ -7,7 +7,16 @@ import type { PromotionDefinition, PromotionDocument } from './definition';
 import { fieldsOf, plain } from './fields';
 import { instantText } from './local-time';
 import { compareBytes } from './ranking';
-import { define, type Effect, type Moment, remove, type Timeline, type TimelineChange } from './timeline';
+import {
+  define,
+  type Effect,
+  type Moment,
+  type Objection,
+  remove,
+  type Takeover,
+  type Timeline,
+  type TimelineChange,
+} from './timeline';
 
 /** The versions of all promotions by `promotionKey`. */
 export type Timelines = ReadonlyMap<string, Timeline>;
@@ -21,6 +30,8 @@ export interface PromotionChange {
   readonly effect: Effect;
   /** The versions afterwards. */
   readonly timeline: Timeline;
+  /** Why a store cannot apply the change. */
+  readonly objection?: Objection;
 }
 
 export const promotionKey = ({ operator, id }: Pick<PromotionDefinition, 'operator' | 'id'>): string =>
@@ -34,6 +45,7 @@ export function planChanges(
   stored: Timelines,
   { promotions }: PromotionDocument,
   moment: Moment,
+  takeover: Takeover = 'next_window',
 ): PromotionChange[] {
   const wanted = new Map(promotions.map((each) => [promotionKey(each), each]));
   const removed = [...stored].flatMap(([key, timeline]) => {
@@ -42,7 +54,7 @@ export function planChanges(
     return change === undefined ? [] : [described(timeline[0].definition, change)];
   });
   const defined = [...wanted].flatMap(([key, definition]) => {
-    const change = define(stored.get(key), definition, moment);
+    const change = define(stored.get(key), definition, moment, takeover);
     return change === undefined ? [] : [described(definition, change)];
   });
   return [...defined, ...removed].sort(
@@ -79,11 +91,11 @@ export function printPromotionChanges(changes: readonly PromotionChange[]): stri
 
 function described(
   definition: PromotionDefinition,
-  { change, differences, effect, timeline }: TimelineChange,
+  { change, differences, ...same }: TimelineChange,
 ): PromotionChange {
   const { operator, id } = definition;
   const fields = change === 'added' ? [...fieldsOf(definition)].map(([name, is]) => `${name}: ${is}`) : [];
-  return { operator, id, change, details: [...fields, ...differences], effect, timeline };
+  return { operator, id, change, details: [...fields, ...differences], ...same };
 }
 
 function effectText(effect: Effect): string {
@@ -96,6 +108,11 @@ function effectText(effect: Effect): string {
       return `without effect until it is recomputed: its window "${ONLY_WINDOW}" has begun and never ends`;
     case 'removal':
       return 'counts as if it had not been removed';
+    case 'recompute': {
+      const windows =
+        effect.at === null ? 'all its windows' : `windows that begin at ${instantText(effect.at)} or later`;
+      return `computes ${windows} again, also those that have begun or are over; earlier versions no longer count there`;
+    }
     case 'time':
       return `for windows that begin at ${instantText(effect.at)} or later`;
   }

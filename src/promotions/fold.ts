@@ -5,7 +5,7 @@
  * It is the reference of the rules: every store has to agree with it. It keeps all entries, so it suits files
  * and tests.
  */
-import type { PromotionWindow } from './calendar';
+import { BEFORE_ALL, type PromotionWindow } from './calendar';
 import type { CompletionEntry } from './completion';
 import { type HeldCompletion, Judge } from './judging';
 import type { LedgerEntry, RoundCredit } from './ledger-entry';
@@ -19,7 +19,7 @@ export interface PromotionVersion {
   readonly promotion: CompiledPromotion;
   /** It counts windows that begin at this time or later; null: all. */
   readonly since: bigint | null;
-  /** It counts windows that begin before this time; null: all. */
+  /** It counts windows that begin before this time; null: all, BEFORE_ALL: none. */
   readonly until: bigint | null;
 }
 
@@ -177,8 +177,8 @@ export function isOf(
   { since, until }: Pick<PromotionVersion, 'since' | 'until'>,
   { startsAt }: PromotionWindow,
 ): boolean {
-  if (startsAt === null) return since === null;
-  return (since === null || startsAt >= since) && (until === null || startsAt < until);
+  const begin = startsAt ?? BEFORE_ALL;
+  return (since === null || begin >= since) && (until === null || begin < until);
 }
 
 function signed({ item, currency, amount }: Credit, sign: 1n | -1n): Credit {

@@ -2,7 +2,7 @@
  * The versions of one promotion over time, and the version that a new definition makes (docs/rules.md, P17).
  * A store keeps them. No window is ever counted by two versions.
  */
-import { type Calendar, earlier, later, ONLY_WINDOW, type PromotionWindow } from './calendar';
+import { BEFORE_ALL, type Calendar, earlier, later, ONLY_WINDOW, type PromotionWindow } from './calendar';
 import type { PromotionDefinition } from './definition';
 import { differencesOf } from './fields';
 import { isOf } from './fold';
@@ -16,7 +16,7 @@ export interface DefinedVersion {
   readonly definition: PromotionDefinition;
   /** It counts windows that begin at this time or later; null: all. */
   readonly since: bigint | null;
-  /** It counts windows that begin before this time; null: all. */
+  /** It counts windows that begin before this time; null: all, BEFORE_ALL: none. */
   readonly until: bigint | null;
   /** It counts no event that is decided at this time or later; null: the promotion is not removed. */
   readonly removedAt: bigint | null;
@@ -36,7 +36,9 @@ export type Effect =
   /** A removed promotion counts nothing from now on. */
   | { readonly from: 'now' }
   /** A promotion that comes back unchanged counts as if it had not been removed. */
-  | { readonly from: 'removal' };
+  | { readonly from: 'removal' }
+  /** Windows that begin at this time or later are computed again; null: all. Microseconds since 1970. */
+  | { readonly from: 'recompute'; readonly at: bigint | null };
 
 /** The reason why a store cannot apply a change. */
 export interface Objection {
@@ -59,6 +61,9 @@ export interface Moment {
   readonly completeSince: bigint | null;
 }
 
+/** When a changed definition begins to count: with the next window, or with all windows, computed again. */
+export type Takeover = 'next_window' | 'recompute';
+
 /**
  * Puts a definition into a timeline.
  *
@@ -69,10 +74,13 @@ export function define(
   before: Timeline | undefined,
   definition: PromotionDefinition,
   moment: Moment,
+  takeover: Takeover = 'next_window',
 ): TimelineChange | undefined {
   if (before === undefined) return addAfter([], definition, null, moment);
   const last = lastOf(before);
   const differences = differencesOf(last.definition, definition);
+  if (takeover === 'recompute' && differences.length > 0)
+    return recompute(before, definition, differences, moment);
   if (last.removedAt !== null) return bringBack(before, definition, last.removedAt, differences, moment);
   return differences.length === 0 ? undefined : changeOf(before, definition, differences, moment.at);
 }
@@ -144,7 +152,8 @@ function bringBack(
   return { timeline: before, change: 'added', differences: [], effect: { from: 'never' }, objection };
 }
 
-const ANOTHER_ID = 'Give the changed promotion another id, and remove the old one.';
+const ANOTHER_ID =
+  'Give the changed promotion another id, and remove the old one. Or compute it again: apply it with --recompute.';
 
 /** @param since the windows that may count; null: all */
 function addAfter(
@@ -153,22 +162,55 @@ function addAfter(
   since: bigint | null,
   { completeSince }: Moment,
 ): TimelineChange {
+  const { from, objection } = beginOf(definition, since, completeSince);
+  const timeline = appended(before, definition, from);
+  const effect: Effect = from === null ? { from: 'first_window' } : { from: 'time', at: from };
+  const change = { timeline, change: 'added', differences: [], effect } as const;
+  return objection === undefined ? change : { ...change, objection };
+}
+
+/**
+ * The new version takes over all windows from its own first one on, also one in progress. Windows of which
+ * history has lost events stay as they are.
+ */
+function recompute(
+  before: Timeline,
+  definition: PromotionDefinition,
+  differences: readonly string[],
+  { completeSince }: Moment,
+): TimelineChange {
+  const change = lastOf(before).removedAt === null ? 'changed' : 'added';
+  const own = { change, differences: change === 'changed' ? differences : [] } as const;
+  const first = compilePromotion(definition).calendar.from;
+  const { from, objection } = beginOf(definition, null, completeSince);
+  // A window of the version before may hold events of before and after the first instant that counts.
+  const since = from === null ? null : endOfWindow(before, from);
+  if (from !== null && since === null) {
+    const message = `The window "${ONLY_WINDOW}" has events from before ${instantText(from)}, which history no longer has.`;
+    const remedy = 'Give the changed promotion another id, and remove the old one.';
+    return { ...own, timeline: before, effect: { from: 'never' }, objection: { message, remedy } };
+  }
+  const until = since ?? (first === null ? BEFORE_ALL : beginOfWindow(before, first));
+  const effect: Effect = { from: 'recompute', at: until === BEFORE_ALL ? null : until };
+  const made = { ...own, timeline: appended(before, definition, since, until), effect };
+  return objection === undefined ? made : { ...made, objection };
+}
+
+/** @returns the begin of the windows that a definition may count, null for all, and why it cannot */
+function beginOf(
+  definition: PromotionDefinition,
+  since: bigint | null,
+  completeSince: bigint | null,
+): { readonly from: bigint | null; readonly objection: Objection | undefined } {
   const { calendar } = compilePromotion(definition);
   const first = later(since, calendar.from);
   const isIncomplete = completeSince !== null && (first === null || first < completeSince);
   // Windows that repeat without a bound have no begin of their own: they begin with history.
   const isBounded = since === null && (calendar.from !== null || definition.window === undefined);
-  const from = isIncomplete && !isBounded ? completeSince : since;
-  const timeline = appended(before, definition, from);
-  const effect: Effect = from === null ? { from: 'first_window' } : { from: 'time', at: from };
-  const change = { timeline, change: 'added', differences: [], effect } as const;
-  const objection =
-    isIncomplete && isBounded
-      ? objectionOfHistory(calendar, completeSince)
-      : from === null
-        ? undefined
-        : objectionOfNoWindow(definition, from);
-  return objection === undefined ? change : { ...change, objection };
+  if (isIncomplete && isBounded)
+    return { from: since, objection: objectionOfHistory(calendar, completeSince) };
+  const from = isIncomplete ? completeSince : since;
+  return { from, objection: from === null ? undefined : objectionOfNoWindow(definition, from) };
 }
 
 function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objection {
@@ -193,6 +235,12 @@ function objectionOfNoWindow(definition: PromotionDefinition, since: bigint): Ob
   };
 }
 
+/** @returns when the window that has an instant begins: the instant itself where there is none */
+function beginOfWindow(timeline: Timeline, at: bigint): bigint {
+  const found = windowIn(timeline, at);
+  return found === undefined ? at : (found.window.startsAt ?? BEFORE_ALL);
+}
+
 /** @returns when the window in progress ends: `at` where there is none, null where it never ends */
 function endOfWindow(timeline: Timeline, at: bigint): bigint | null {
   const found = windowIn(timeline, at);
@@ -203,9 +251,10 @@ function appended(
   before: readonly DefinedVersion[],
   definition: PromotionDefinition,
   since: bigint | null,
+  until = since,
 ): Timeline {
   const added = { version: before.length + 1, definition, since, until: null, removedAt: null };
-  const [first, ...more] = before.map((each) => ({ ...each, until: earlier(each.until, since) }));
+  const [first, ...more] = before.map((each) => ({ ...each, until: earlier(each.until, until) }));
   return first === undefined ? [added] : [first, ...more, added];
 }
 

@@ -26,7 +26,7 @@ import {
  *     commands -> wallet -> contract -> lib, webhook -> contract, and wallet -> postgres, reference-file
  *     commands -> sandbox, wallet-check -> wallet
  *
- *     commands -> promotion-file -> promotions, reference-file
+ *     commands -> promotion-store -> promotion-file -> promotions, reference-file
  *
  * Rollups and pseudonyms use fold, and all three reach the store by postgres.
  *
@@ -48,6 +48,10 @@ export const LAYERS = {
   'promotion-file': {
     files: /^src\/promotion-file\//,
     mayImport: ['lib', 'domain', 'promotions', 'reference-file'],
+  },
+  'promotion-store': {
+    files: /^src\/promotion-store\//,
+    mayImport: ['lib', 'domain', 'promotions', 'promotion-file', 'fold', 'postgres'],
   },
   'wallet-check': { files: /^src\/wallet-check\//, mayImport: ['lib', 'contract', 'wallet'] },
   postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
@@ -140,6 +144,7 @@ export const LAYERS = {
         'reference-file',
         'promotions',
         'promotion-file',
+        'promotion-store',
         'postgres',
         'ledger',
         'intake',

@@ -76,8 +76,8 @@ describe('arguments', () => {
     ['worker --constructor', 'worker has no option --constructor'],
     ['check a --toString', 'check has no option --toString'],
     [
-      'migrate --dry-run',
-      'migrate has no option --dry-run; it is an option of reference apply and retention apply and reference rollback and send',
+      'migrate --allow-removal',
+      'migrate has no option --allow-removal; it is an option of reference apply and reference rollback and promotions apply and promotions rollback',
     ],
     ['worker --drain=no', '--drain takes no value, but was given "no"'],
     ['worker now', 'worker takes no FILE, but was given "now"'],

@@ -1,0 +1,22 @@
+/** Times of promotions between Postgres and the code: microseconds since 1970, exactly. */
+import { BEFORE_ALL } from '../promotions/calendar';
+
+const BEFORE_ALL_TEXT = '-infinity';
+
+/** A timestamptz as the text that `readMicros` reads. */
+export const microsOf = (column: string): string =>
+  `case ${column} when '${BEFORE_ALL_TEXT}' then '${BEFORE_ALL_TEXT}' else (extract(epoch from ${column}) * 1000000)::bigint::text end`;
+
+export function readMicros(text: string | null | undefined): bigint | null {
+  if (text == null) return null;
+  return text === BEFORE_ALL_TEXT ? BEFORE_ALL : BigInt(text);
+}
+
+/** An instant as a text that Postgres reads. A JavaScript date has milliseconds alone. */
+export function timestampText(micros: bigint | null): string | null {
+  if (micros === null) return null;
+  if (micros <= BEFORE_ALL) return BEFORE_ALL_TEXT;
+  const rest = ((micros % 1000n) + 1000n) % 1000n;
+  const millis = new Date(Number((micros - rest) / 1000n)).toISOString();
+  return millis.replace('Z', `${String(rest).padStart(3, '0')}Z`).replace(/^\+0*/, '');
+}
