@@ -45,7 +45,7 @@ const LINGER_MS = 2_000;
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
 const ROLES = [
   ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
-  ...(['attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
+  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
 ] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 

@@ -14,6 +14,7 @@ export type Role =
   | 'reader'
   | 'janitor'
   | 'maintainer'
+  | 'reconciler'
   | 'attributor'
   | 'wallet'
   | 'rollups'
@@ -103,6 +104,16 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     LOG,
     'select on promo.wallet_calls',
     'execute on function promo.erase_player(text, text, int, bigint), promo.close_wallet_call(text, text, text), promo.correct_attribution(text, text, text, text, text, text)',
+  ],
+  /** `reconcile`. It compares contents, so it reads the keys of player tags. It reads no event and no player. */
+  reconciler: [
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo_store.migrations, promo_store.reference_versions, promo_store.operators, promo_store.feeds, promo_store.connections, promo_store.brands, promo_store.player_keys',
+    'select (feed_no, event_key, outcome, content_hash) on promo_store.event_keys',
+    'select (partition_no, topic, partition, decided_up_to, next_offset, updated_at) on promo_store.partitions',
+    'select (partition_no, source_offset, dead_letter, connection_no) on promo_store.unstored',
+    'select (partition_no, source_offset, feed_no, event_id, first_outcome, content_differs) on promo_store.resends',
   ],
   /** The service that launches games. It sets attributions, and reads none. */
   attributor: [...STATUS, `execute on function ${ATTRIBUTE}`],

@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { until } from '../../dev/servers/deadline';
+import { grantRoles } from '../../src/ledger/roles';
 import { aBet, aLogin, freshStore, type TestStore } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
 import { killWorkers, RunningCommand } from '../support/worker';
 
 jest.setTimeout(120_000);
@@ -22,11 +24,15 @@ const pathOf = (name: string) => join(directory, name);
 const linesOf = (...events: readonly unknown[]) =>
   events.map((event) => (typeof event === 'string' ? event : JSON.stringify(event))).join('\n');
 
-async function withStore(work: (store: TestStore) => Promise<void>): Promise<void> {
+/** @param work with the address of the store as a reconciler */
+async function withStore(work: (url: string, store: TestStore) => Promise<void>): Promise<void> {
   const store = await freshStore();
+  const role = await makeRole(store.url, 'reconciler');
   try {
-    await work(store);
+    await grantRoles(store.url, [{ role: 'reconciler', name: role.name }]);
+    await work(role.url, store);
   } finally {
+    await dropRoles(store.url, [role.name]);
     await store.close();
   }
 }
@@ -70,7 +76,7 @@ const faulty = { ...aBet({ event_id: 'faulty', round_id: 'r-3' }), amount: '1,50
 const missing = aLogin({ event_id: 'missing', occurred_at: '2026-11-21T13:00:00Z' });
 
 test('names for each event the verdict, the remedy and the next step, and writes both files', () =>
-  withStore(async (store) => {
+  withStore(async (url, store) => {
     await store.partition('acme').read(bet, low, faulty, aLogin({ event_id: 'twice', player_ref: 'p-1' }));
     const other = aLogin({ event_id: 'twice', player_ref: 'p-2' });
     const missingLine = `  ${JSON.stringify(missing).replace('{', '{ ')}  \r`;
@@ -79,7 +85,7 @@ test('names for each event the verdict, the remedy and the next step, and writes
       occurred_at: 'yesterday',
     });
     const args = ['--resend', pathOf('again'), '--mend', pathOf('wrong')];
-    const { code, output } = await run(store.url, content, args);
+    const { code, output } = await run(url, content, args);
     expect(code).toBe(1);
     expect(readFileSync(pathOf('again'), 'utf8')).toBe(`${missingLine}\n`);
     const wrong = readFileSync(pathOf('wrong'), 'utf8')
@@ -116,32 +122,30 @@ test('names for each event the verdict, the remedy and the next step, and writes
   }));
 
 test('ends with 0 where every event is accounted for, and changes nothing in the store', () =>
-  withStore(async (store) => {
+  withStore(async (url, store) => {
     await store.partition('acme').read(bet, low);
     const before = await store.contents();
-    const { code, output } = await run(store.url, linesOf(bet, low), ['--resend', pathOf('nothing')]);
+    const { code, output } = await run(url, linesOf(bet, low), ['--resend', pathOf('nothing')]);
     expect([code, readFileSync(pathOf('nothing'), 'utf8')]).toEqual([0, '']);
     expect(output).toContain('to send again: 0; to correct: 0; to ask again later: 0');
     expect(await store.contents()).toEqual(before);
   }));
 
 test('never shows one operator an event of another', () =>
-  withStore(async (store) => {
+  withStore(async (url, store) => {
     await store.partition('bravo').read(bet);
     await store.partition('acme.apart').read(bet);
-    const { objects } = await run(store.url, linesOf(bet), ['--json']);
+    const { objects } = await run(url, linesOf(bet), ['--json']);
     expect(objects[0]).toMatchObject({ line: 1, event_id: 'counted', state: 'never_received' });
     expect(objects[1].totals.states).toMatchObject({ sent: 1, never_received: 1 });
   }));
 
 test('an id alone is compared by its id, and an event in a document as on a line of its own', () =>
-  withStore(async (store) => {
+  withStore(async (url, store) => {
     await store.partition('acme').read(bet);
-    const { code, objects } = await run(
-      store.url,
-      JSON.stringify([{ event_id: 'counted' }, missing], null, 2),
-      [...['--json', '--resend', pathOf('one-line')]],
-    );
+    const { code, objects } = await run(url, JSON.stringify([{ event_id: 'counted' }, missing], null, 2), [
+      ...['--json', '--resend', pathOf('one-line')],
+    ]);
     expect(objects.slice(0, 2)).toEqual([
       expect.objectContaining({ event_id: 'counted', state: 'accepted', action: 'none' }),
       expect.objectContaining({ event_id: 'missing', state: 'never_received', action: 'resend' }),
@@ -152,10 +156,10 @@ test('an id alone is compared by its id, and an event in a document as on a line
   }));
 
 test('of two events with one id that never came, the first is sent again and the other is corrected', () =>
-  withStore(async (store) => {
+  withStore(async (url) => {
     const other = { ...missing, player_ref: 'p-other' };
     const args = ['--json', '--resend', pathOf('first'), '--mend', pathOf('second')];
-    const { objects } = await run(store.url, linesOf(missing, missing, other), args);
+    const { objects } = await run(url, linesOf(missing, missing, other), args);
     expect(readFileSync(pathOf('first'), 'utf8')).toBe(`${JSON.stringify(missing)}\n`);
     expect(objects.slice(1, 3)).toEqual([
       expect.objectContaining({ line: 2, first_line: 1, action: 'none' }),
@@ -174,10 +178,10 @@ test.each([
   ['an output in no directory', ['--mend', '{dir}/none/x'], /cannot be written \(ENOENT\)/],
   ['an output that is a directory', ['--mend', '{dir}'], /is no file/],
 ])('%s is wrong use, and no file is written', (_, args, expected) =>
-  withStore(async (store) => {
+  withStore(async (url) => {
     const before = readdirSync(directory).length;
     const given = args.map((arg) => arg.replace('{dir}', directory));
-    const { code, output } = await run(store.url, linesOf(bet), given);
+    const { code, output } = await run(url, linesOf(bet), given);
     expect(output).toMatch(expected);
     expect(code).toBe(2);
     expect(readdirSync(directory).length - before).toBeLessThanOrEqual(1);
@@ -198,10 +202,10 @@ describe('FILE', () => {
     ['CSV with semicolons', csv('event_id;kind', '"counted";bet', 'missing;login'), 'ids.csv', []],
     ['a plain list of ids', 'counted\nmissing\n', 'ids.txt', ['--csv']],
   ])('%s is looked up by id, and --resend has its rows as they are', (_, content, file, args) =>
-    withStore(async (store) => {
+    withStore(async (url, store) => {
       await store.partition('acme').read(bet);
       const { code, objects } = await run(
-        store.url,
+        url,
         content,
         [...args, '--json', '--resend', pathOf('rows')],
         file,
@@ -219,10 +223,10 @@ describe('FILE', () => {
   );
 
   test('CSV finds a record by its place', () =>
-    withStore(async (store) => {
+    withStore(async (url, store) => {
       await store.partition('acme').read(aLogin({ event_id: undefined }));
       const { objects } = await run(
-        store.url,
+        url,
         csv('topic,partition,offset', 'acme,0,0', 'acme,0,5', 'acme,0,x'),
         ['--json'],
         'places.csv',
@@ -247,17 +251,17 @@ describe('FILE', () => {
     ['a quotation mark that is not closed', csv('event_id,kind', '"e-1,bet'), 'x.csv', 1, /not closed/],
     ['bytes that are no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'x.ndjson', 1, /unidentified.*UTF-8/],
   ])('%s has a stated outcome', (_, content, file, expected, words) =>
-    withStore(async (store) => {
-      const { code, output } = await run(store.url, content, [], file);
+    withStore(async (url) => {
+      const { code, output } = await run(url, content, [], file);
       expect([code, output]).toEqual([expected, expect.stringMatching(words)]);
     }),
   );
 
   test('an event after a byte order mark is looked up, and an id of a megabyte, too', () =>
-    withStore(async (store) => {
+    withStore(async (url, store) => {
       const long = aLogin({ event_id: 'long '.repeat(200_000) });
       await store.partition('acme').read(bet, long);
-      const { code, output } = await run(store.url, `\uFEFF${linesOf(bet, long)}\r\n`);
+      const { code, output } = await run(url, `\uFEFF${linesOf(bet, long)}\r\n`);
       expect([code, output]).toEqual([0, expect.stringMatching(/2 events: 2 accepted/)]);
     }));
 });
@@ -268,13 +272,13 @@ test.each([
 ])(
   'after Ctrl-C at a pipe %s there is no file of it, half or whole, and a file of before stays',
   (name, text) =>
-    withStore(async (store) => {
+    withStore(async (url) => {
       writeFileSync(pathOf('older'), 'older');
       const fifo = pathOf(`fifo ${name}`);
       execFileSync('mkfifo', [fifo]);
       const out = ['--resend', pathOf('older'), '--mend', pathOf('newer')];
       const command = new RunningCommand(['reconcile', fifo, '--connection', 'acme-stream', ...out], {
-        DATABASE_URL: store.url,
+        DATABASE_URL: url,
       });
       const writer = text === null ? null : await open(fifo, 'w');
       await writer?.write(text ?? '');

@@ -6,7 +6,7 @@ import { dropRoles, makeRole } from '../support/roles';
 
 const ROLES = [
   ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
-  ...(['attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
+  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
 ];
 type Name = (typeof ROLES)[number] | 'nobody';
 const NAMES: readonly Name[] = [...ROLES, 'nobody'];
@@ -193,7 +193,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ...['months', 'feeds', ...EMPTY].map(
     (table) => [`lock table promo_store.${table} in share update exclusive mode`, []] as const,
   ),
-  ['select document from promo_store.reference_versions', ['writer']],
+  ['select document from promo_store.reference_versions', ['writer', 'reconciler']],
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
   // Rows with player data.
@@ -204,7 +204,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.verdicts', []],
   ['select * from promo.ledger', []],
   [inMonth('table promo_store.%I'), []],
-  ['select key from promo_store.player_keys', ['writer']],
+  ['select key from promo_store.player_keys', ['writer', 'reconciler']],
   // Views for analysts.
   ...['events', 'deliveries', 'rounds', 'anomalies'].map(
     (view) => [`select * from promo.${view}`, ['reader']] as const,
@@ -245,6 +245,10 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo.retention_plan('2020-02-01')`, ['janitor']],
   [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
   ['select * from promo.forget_dropped_players()', ['janitor']],
+  // Reconciliation: its role reads what was decided for an id, and no event.
+  ['select outcome, content_hash from promo_store.event_keys', ['writer', 'reconciler']],
+  ['select verdict_id from promo_store.event_keys', ['writer']],
+  ['select event_id, first_outcome from promo_store.resends', ['writer', 'reconciler']],
   // Attributions: only the attributor sets them, once, and it reads none.
   [`select promo.attribute_round('acme', 'r-9', 'p-9')`, ['attributor']],
   [`select * from promo.attribute_rounds('acme', array['r-9'], array['p-9'])`, ['attributor']],

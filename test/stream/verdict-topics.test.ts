@@ -83,7 +83,7 @@ test('a topic that refuses leaves the partitions of its operator undecided, and 
     const { acme, beta, shared } = world.topics;
     await produce(beta, [bet('b-0')]);
     const worker = await world.started({ VERDICT_TOPIC: patternOf(world) });
-    await world.untilDecided(1);
+    await until('the first record is committed', 30_000, async () => (await world.committed(beta))[0] === 1);
     const refusing = topicOf(world, 'beta');
     await alterTopic(refusing, { 'max.message.bytes': '20' });
     await produce(beta, [bet('b-1')]);
