@@ -105,7 +105,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select on promo.wallet_calls',
     'execute on function promo.erase_player(text, text, int, bigint), promo.close_wallet_call(text, text, text), promo.correct_attribution(text, text, text, text, text, text)',
   ],
-  /** `reconcile`. It compares contents, so it reads the keys of player tags. It reads no event and no player. */
+  /** `reconcile`. It compares contents by the keys of player tags. It reads no event and no player. */
   reconciler: [
     ...STATUS,
     'usage on schema promo_store',
