@@ -78,6 +78,7 @@ export const COMMANDS: readonly Command[] = [
       },
       janitor: { value: 'NAME', help: 'the role of retention apply: drops expired months' },
       maintainer: { value: 'NAME', help: 'the role of erase-player and dead-letters replay' },
+      reconciler: { value: 'NAME', help: 'the role of reconcile: looks event ids up, and reads no event' },
       attributor: {
         value: 'NAME',
         help: 'the role of attribute: sets the players that rounds are credited to',

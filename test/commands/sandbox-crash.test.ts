@@ -21,7 +21,7 @@ const kindsOf = (events: unknown): string[] =>
     isObject(event) ? `${event.kind}/${event.verdict}` : [],
   );
 
-test('that is killed with -9 ends each round settled or refunded, never half [O14]', async () => {
+test('that is killed with -9 ends each round settled, refunded or without a bet, never half [O14]', async () => {
   const intake = await world.startIntake();
   const before = await world.balance();
   world.delayMs = () => Math.random() * 120;
@@ -53,6 +53,11 @@ test('that is killed with -9 ends each round settled or refunded, never half [O1
     const { body } = await world.ended(last, id);
     ended++;
     const kinds = kindsOf(body.events);
+    // A bet that was stored, and whose time was over before it was sent: no money moved, so there is no event.
+    if (body.state === 'refused') {
+      expect([id, kinds]).toEqual([id, []]);
+      continue;
+    }
     const isSettled = body.state === 'settled';
     expect([id, body.state]).toEqual([id, isSettled ? 'settled' : 'refunded']);
     expect(kinds.filter((kind) => /^(settled|refund)/.test(kind))).toEqual([
