@@ -53,7 +53,7 @@ test('that is killed with -9 ends each round settled, refunded or without a bet,
     const { body } = await world.ended(last, id);
     ended++;
     const kinds = kindsOf(body.events);
-    // A bet that was stored, and whose time was over before it was sent: no money moved, so there is no event.
+    // The time of a stored bet was over before it was sent: no money moved, so there is no event.
     if (body.state === 'refused') {
       expect([id, kinds]).toEqual([id, []]);
       continue;
