@@ -17,7 +17,11 @@ import {
   planRetention,
 } from '../ledger/operations';
 import { counted } from '../lib/printable';
+import { readStoredPromotions } from '../promotion-store/documents';
+import { timelinesOf } from '../promotion-store/versions';
+import { promotionStateOf } from '../promotions/state';
 import { playerOf } from './player-input';
+import { withPromotions } from './promotions-apply';
 
 /** Drops months that are over. @returns the exit code */
 export async function applyRetention(options: Options): Promise<number> {
@@ -28,6 +32,7 @@ export async function applyRetention(options: Options): Promise<number> {
   for (const { name, rowEstimate, bytes } of tables)
     console.log(`${name}: about ${counted(rowEstimate, 'row')}, ${(bytes / 1e6).toFixed(1)} MB`);
   if (tables.length === 0) console.log('there is nothing to drop');
+  else for (const line of await promotionsBefore(firstKept)) console.log(line);
   if (options.has('dry-run')) {
     console.log('dry run: nothing was dropped');
     return DONE;
@@ -48,6 +53,17 @@ export async function applyRetention(options: Options): Promise<number> {
   const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);
   if (calls > 0) console.log(`wallet calls deleted: ${calls}`);
   return DONE;
+}
+
+/** The promotions whose window in progress has events that may be dropped. */
+async function promotionsBefore(firstKept: string): Promise<string[]> {
+  const { versions, at } = await withPromotions(readStoredPromotions);
+  const first = BigInt(Date.parse(`${firstKept}T00:00:00Z`)) * 1000n;
+  return [...timelinesOf(versions)].flatMap(([key, timeline]) => {
+    const { window } = promotionStateOf(timeline, at);
+    if (window === undefined || (window.startsAt !== null && window.startsAt >= first)) return [];
+    return `promotion ${key}: its window in progress began before; its progress stays, and cannot be computed again`;
+  });
 }
 
 /** Rows of one transaction, which locks the rounds of its events while it lasts. */

@@ -138,7 +138,7 @@ function inForce(version: number): string {
 }
 
 /** Runs a command over one connection to the store. */
-export async function withPromotions(work: (pool: PostgresPool) => Promise<number>): Promise<number> {
+export async function withPromotions<T>(work: (pool: PostgresPool) => Promise<T>): Promise<T> {
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const pool = makePool(
     { ...DATABASE, maxConnections: 1, applicationName: 'promo-intake-promotions-apply' },

@@ -8,7 +8,13 @@ import { type PromotionChange, planChanges } from '../promotions/changes';
 import type { PromotionDocument } from '../promotions/definition';
 import type { Takeover } from '../promotions/timeline';
 import { microsOf, readMicros, timestampText } from './times';
-import { readPromotionVersions, type StoredPromotionVersion, timelinesOf, writeTimelines } from './versions';
+import {
+  readPromotionVersions,
+  readShownVersions,
+  type ShownVersion,
+  timelinesOf,
+  writeTimelines,
+} from './versions';
 
 /** Another `promotions apply` waits for this lock; readers and the fold do not. */
 const LOCK_DOCUMENTS = {
@@ -25,12 +31,13 @@ const LOCK_FOLD = {
 };
 const IN_FORCE = {
   name: 'promotions_in_force',
-  text: 'select coalesce(max(document_version), 0) from promo_store.promotion_documents',
+  text: 'select coalesce(max(document_version), 0) from promo.promotion_documents',
 };
 const MOMENT = {
   name: 'moment_of_promotions',
   text: `select ${microsOf('clock_timestamp()')}, ${microsOf(`nullif(promo_store.complete_history_since(), '-infinity')`)}`,
 };
+const NOW = { name: 'time_of_promotions', text: `select ${microsOf('clock_timestamp()')}` };
 const ADD_DOCUMENT = {
   name: 'add_promotion_document',
   text: `insert into promo_store.promotion_documents (document_version, document, applied_at, applied_by, reason)
@@ -87,8 +94,8 @@ async function versionInForce(session: Session): Promise<number> {
 
 const DOCUMENT = {
   name: 'promotion_document',
-  text: `select document_version, document from promo_store.promotion_documents
-where document_version = coalesce($1::int, (select max(document_version) from promo_store.promotion_documents))`,
+  text: `select document_version, document from promo.promotion_documents
+where document_version = coalesce($1::int, (select max(document_version) from promo.promotion_documents))`,
 };
 
 /**
@@ -108,8 +115,8 @@ export async function readPromotionDocument(
 const HISTORY = {
   name: 'promotion_documents',
   text: `select document_version, to_char(applied_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-  json_array_length(document::json -> 'promotions'), applied_by, reason
-from promo_store.promotion_documents order by document_version desc`,
+  promotions, applied_by, reason
+from promo.promotion_documents order by document_version desc`,
 };
 
 export interface AppliedDocument {
@@ -135,16 +142,16 @@ export async function readPromotionHistory(store: Store): Promise<AppliedDocumen
 export interface StoredPromotions {
   /** The document in force; 0 where there is none. */
   readonly version: number;
-  readonly versions: readonly StoredPromotionVersion[];
+  readonly versions: readonly ShownVersion[];
   /** The time of the store, in microseconds since 1970. */
   readonly at: bigint;
 }
 
-/** @throws UnreadablePromotions */
+/** Reads as any role. @throws UnreadablePromotions */
 export async function readStoredPromotions(store: Store): Promise<StoredPromotions> {
   return inTransaction(store, async (session) => {
-    const [[at] = []] = await session.query(MOMENT);
+    const [[at] = []] = await session.query(NOW);
     const version = await versionInForce(session);
-    return { version, versions: await readPromotionVersions(session), at: readMicros(at) ?? 0n };
+    return { version, versions: await readShownVersions(session), at: readMicros(at) ?? 0n };
   });
 }

@@ -2,6 +2,7 @@
 
 import { kindCode } from '../domain/event/event';
 import { currencyOf } from '../domain/event/money';
+import type { Row } from '../postgres/pipeline';
 import type { Session } from '../postgres/transaction';
 import { fromPromotionsJson, toPromotionsJson, UnreadablePromotions } from '../promotion-file/stored';
 import { promotionKey, type Timelines } from '../promotions/changes';
@@ -10,16 +11,26 @@ import { compilePromotion, NO_CURRENCY, type Term } from '../promotions/terms';
 import type { DefinedVersion, Timeline } from '../promotions/timeline';
 import { microsOf, readMicros, timestampText } from './times';
 
-export interface StoredPromotionVersion extends DefinedVersion {
-  readonly promotionNo: number;
+/** A version as each role can read it. */
+export interface ShownVersion extends DefinedVersion {
   /** The document that brought the version. */
   readonly documentVersion: number;
 }
 
+export interface StoredPromotionVersion extends ShownVersion {
+  readonly promotionNo: number;
+}
+
+/** The columns that `versionOf` reads. */
+const COLUMNS = `version, document_version, definition::text, ${microsOf('since')}, ${microsOf('until')}, ${microsOf('removed_at')}`;
+
 const VERSIONS = {
   name: 'promotion_versions',
-  text: `select promotion_no, version, document_version, definition::text, ${microsOf('since')}, ${microsOf('until')}, ${microsOf('removed_at')}
-from promo_store.promotion_versions order by promotion_no, version`,
+  text: `select ${COLUMNS}, promotion_no from promo_store.promotion_versions order by promotion_no, version`,
+};
+const SHOWN_VERSIONS = {
+  name: 'shown_promotion_versions',
+  text: `select ${COLUMNS} from promo.promotion_versions order by operator_id, promotion_id, version`,
 };
 
 /**
@@ -29,15 +40,23 @@ from promo_store.promotion_versions order by promotion_no, version`,
  */
 export async function readPromotionVersions(session: Session): Promise<StoredPromotionVersion[]> {
   const rows = await session.query(VERSIONS);
-  return rows.map(([promotionNo, version, documentVersion, definition, since, until, removedAt]) => ({
-    promotionNo: Number(promotionNo),
+  return rows.map((row) => ({ ...versionOf(row), promotionNo: Number(row[6]) }));
+}
+
+/** The same without numbers of the store. @throws UnreadablePromotions */
+export async function readShownVersions(session: Session): Promise<ShownVersion[]> {
+  return (await session.query(SHOWN_VERSIONS)).map(versionOf);
+}
+
+function versionOf([version, documentVersion, definition, since, until, removedAt]: Row): ShownVersion {
+  return {
     version: Number(version),
     documentVersion: Number(documentVersion),
     definition: definitionIn(definition ?? ''),
     since: readMicros(since),
     until: readMicros(until),
     removedAt: readMicros(removedAt),
-  }));
+  };
 }
 
 function definitionIn(json: string): PromotionDefinition {

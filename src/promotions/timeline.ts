@@ -79,8 +79,12 @@ export function define(
   if (before === undefined) return addAfter([], definition, null, moment);
   const last = lastOf(before);
   const differences = differencesOf(last.definition, definition);
-  if (takeover === 'recompute' && differences.length > 0)
-    return recompute(before, definition, differences, moment);
+  if (takeover === 'recompute') {
+    const isPending = last.since !== null && last.since > moment.at;
+    const counting = isPending ? (windowIn(before, moment.at)?.version ?? last) : last;
+    const changes = differencesOf(counting.definition, definition);
+    if (changes.length > 0) return recompute(before, definition, changes, moment);
+  }
   if (last.removedAt !== null) return bringBack(before, definition, last.removedAt, differences, moment);
   return differences.length === 0 ? undefined : changeOf(before, definition, differences, moment.at);
 }

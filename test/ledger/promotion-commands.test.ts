@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { COMMANDS } from '../../src/cli';
 import { type Given, readArguments } from '../../src/cli/usage';
+import { applyRetention } from '../../src/commands/maintenance';
 import { applyPromotionsFile, rollbackPromotions } from '../../src/commands/promotions-apply';
 import { exportPromotions, listPromotions, promotionsHistory } from '../../src/commands/promotions-list';
 import { freshStore, REFERENCE, type TestStore } from '../support/ledger';
@@ -60,6 +61,7 @@ const RUNS: Readonly<Record<string, (given: Given) => Promise<number>>> = {
   'promotions history': promotionsHistory,
   'promotions export': ({ options }) => exportPromotions(options),
   'promotions rollback': ({ options }) => rollbackPromotions(options),
+  'retention apply': ({ options }) => applyRetention(options),
 };
 
 /** Runs a command line. @returns the exit code and the output, or the text of a wrong usage */
@@ -183,6 +185,36 @@ test('an export is a file that changes nothing, and --json lists versions and wi
       { version: 1, document_version: 1, counts_none: false, since: null, until: null, removed_at: null },
     ],
   });
+});
+
+test('retention names the promotions that cannot be computed again afterwards [P21]', async () => {
+  const weekly = 'window: { every: day }, time_zone: Europe/Warsaw';
+  file(
+    'x.yaml',
+    `promotions:
+  - { id: ever, operator: acme, type: bet_count, target: 1 }
+  - { id: old, operator: acme, type: bet_count, target: 1, from: 2020-01-01T00:00Z, to: 2999-01-01T00:00Z }
+  - { id: over, operator: acme, type: bet_count, target: 1, to: 2020-01-01T00:00Z }
+  - { id: days, operator: acme, type: bet_count, target: 1, ${weekly} }
+`,
+  );
+  await run('promotions apply x.yaml');
+  expect((await run('retention apply --keep-months 13 --dry-run'))[1]).not.toContain('promotion ');
+  await store.rows(`select promo_store.create_month('history', '2020-01-01')`);
+  const [, printed] = await run('retention apply --keep-months 13');
+  expect(printed.split('\n').filter((line) => line.startsWith('promotion '))).toEqual([
+    'promotion acme/ever: its window in progress began before; its progress stays, and cannot be computed again',
+    'promotion acme/old: its window in progress began before; its progress stays, and cannot be computed again',
+  ]);
+});
+
+test('stored definitions of a newer version are refused by name, and nothing is lost [P21]', async () => {
+  await run(`promotions apply ${file('x.yaml', bets(1))}`);
+  await store.rows(`update promo_store.promotion_versions set definition = definition || '{"tiers": 3}'`);
+  for (const line of ['promotions list', 'promotions apply x.yaml'])
+    await expect(run(line)).rejects.toThrow(
+      'the stored promotions are not valid: promotions[0].tiers: The key "tiers" is unknown here. A newer version',
+    );
 });
 
 test('without reference data no promotion is applied [P21]', async () => {

@@ -235,6 +235,9 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select credited_player from promo.attribution_changes_with_players(-1)', []],
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
   // Functions for every role.
+  ...['promotion_documents', 'promotion_versions'].map(
+    (view) => [`select * from promo.${view}`, ROLES] as const,
+  ),
   ...['partitions', 'operations', 'migrations', 'reference_versions', 'pseudonym_coverage'].map(
     (view) => [`select * from promo.${view}`, ROLES] as const,
   ),
