@@ -1,6 +1,6 @@
 /** The topics that a process writes, and its publishing of verdicts. */
 import type { Logger } from 'pino';
-import { ConfigError } from '../config/config';
+import { ConfigError, SETTINGS } from '../config/config';
 import type { KafkaSettings } from '../config/kafka';
 import type { Reference } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
@@ -10,10 +10,10 @@ import { makeSender, makeTopicsSender, type Sender } from '../kafka/producer';
 import { makeReferences } from '../ledger/reference-store';
 import { messageOf } from '../lib/errors';
 import { makePool, type StoreAccess } from '../postgres/pool';
+import { makeOperatorTopics, type OperatorTopics } from '../publishing/operator-topics';
 import { makePublishByOperator } from '../publishing/publish-by-operator';
 import type { PublishVerdicts } from '../publishing/published-answer';
 import { makePublishVerdicts, type OnVerdicts } from '../publishing/verdict-topic';
-import { makeVerdictTopics, type VerdictTopics } from '../publishing/verdict-topics';
 import { makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
 import { needTopics, type Start } from './service';
@@ -27,13 +27,16 @@ interface TopicSettings {
 
 /** The topics that a process writes. They follow the reference data where operators have their own. */
 export class OwnTopics {
-  readonly verdicts: VerdictTopics | null;
+  readonly verdicts: OperatorTopics | null;
   private operators: readonly string[] = [];
   private others: ReadonlyMap<string, string> = new Map();
 
   constructor(private readonly settings: TopicSettings) {
     const { VERDICT_TOPIC } = settings;
-    this.verdicts = VERDICT_TOPIC === undefined ? null : makeVerdictTopics(VERDICT_TOPIC, () => this.others);
+    this.verdicts =
+      VERDICT_TOPIC === undefined
+        ? null
+        : makeOperatorTopics(VERDICT_TOPIC, SETTINGS.VERDICT_TOPIC.example, () => this.others);
   }
 
   /** The operators that send. */

@@ -6,14 +6,14 @@ import type { Connection } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
 import type { TopicsSender } from '../kafka/producer';
 import { asError, messageOf } from '../lib/errors';
+import type { OperatorTopics } from './operator-topics';
 import { hasMessage, NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
 import { type OnVerdicts, publishTo } from './verdict-topic';
-import type { VerdictTopics } from './verdict-topics';
 import { VerdictWriter } from './verdict-writer';
 
 export function makePublishByOperator(
   sender: TopicsSender,
-  topics: VerdictTopics,
+  topics: OperatorTopics,
   onVerdicts: OnVerdicts = () => undefined,
 ): PublishVerdicts<Origin> {
   return async (origin, answers) => {
@@ -73,7 +73,7 @@ function explained(topic: string, text: string): string {
 }
 
 /** The answers with a message, by whether their operator can have a topic. The others wait for no topic. */
-function sorted(answers: readonly PublishedAnswer[], topics: VerdictTopics) {
+function sorted(answers: readonly PublishedAnswer[], topics: OperatorTopics) {
   const byConnection = new Map<Connection, string>();
   const nameless = new Map<string, { error: Error; its: PublishedAnswer[] }>();
   const named = answers.filter((answer) => {

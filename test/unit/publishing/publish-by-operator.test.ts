@@ -1,8 +1,8 @@
 /** Verdicts on a topic of each operator: the answers that wait for no topic. */
 import { outcomeOf } from '../../../src/domain/verdict/reasons';
+import { makeOperatorTopics } from '../../../src/publishing/operator-topics';
 import { makePublishByOperator } from '../../../src/publishing/publish-by-operator';
 import type { PublishedAnswer } from '../../../src/publishing/published-answer';
-import { makeVerdictTopics } from '../../../src/publishing/verdict-topics';
 import { aConnection } from '../../support/builders';
 
 const answerOf = (connection: PublishedAnswer['connection']): PublishedAnswer => ({
@@ -20,7 +20,7 @@ test('a verdict on a test waits for no topic of its operator, and counts as no m
       sendToTopics: async () => new Map(),
       stop: async () => {},
     },
-    makeVerdictTopics('verdicts.{operator}', () => []),
+    makeOperatorTopics('verdicts.{operator}', '', () => []),
     (topic, messages) => counted.push([topic, messages]),
   );
   const source = { topic: 'events', partition: 0 };

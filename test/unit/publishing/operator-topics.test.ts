@@ -1,8 +1,8 @@
 /** The topics of verdicts by operator: which operators can have one, and why others cannot. */
-import { makeVerdictTopics, NoVerdictTopic } from '../../../src/publishing/verdict-topics';
+import { makeOperatorTopics, NoOperatorTopic } from '../../../src/publishing/operator-topics';
 
 const topics = (pattern: string, others: Readonly<Record<string, string>> = {}) =>
-  makeVerdictTopics(pattern, () => new Map(Object.entries(others)));
+  makeOperatorTopics(pattern, 'promo.verdict.v1.{operator}', () => new Map(Object.entries(others)));
 const problemsOf = (
   pattern: string,
   operators: readonly string[],
@@ -48,7 +48,7 @@ test('a topic that is read, or that has dead letters, is no topic of verdicts [S
     'operator "event.v1" makes "promo.event.v1", which is a topic that is read. Use a separate beginning, such as promo.verdict.v1.{operator}',
     'operator "dead.letters" makes "promo.dead.letters", which Kafka takes for "promo.dead_letters", the dead-letter topic. Use a separate beginning, such as promo.verdict.v1.{operator}',
   ]);
-  expect(() => topics('promo.{operator}', others).topicOf('event.v1')).toThrow(NoVerdictTopic);
+  expect(() => topics('promo.{operator}', others).topicOf('event.v1')).toThrow(NoOperatorTopic);
 });
 
 test('two operators whose topics differ in dots and underscores are a problem: Kafka refuses the second [S9]', () => {

@@ -1,6 +1,6 @@
 /**
- * The topics of verdicts: one for all operators, or one for each (docs/rules.md, S8). VERDICT_TOPIC then has
- * `{operator}` in place of the operator's id.
+ * The topics of verdicts, or of completions: one for all operators, or one for each (docs/rules.md, S9, S10).
+ * The setting then has `{operator}` in place of the operator's id.
  */
 
 const OPERATOR = '{operator}';
@@ -8,8 +8,8 @@ const TOPIC = /^[a-zA-Z0-9._-]+$/;
 const MAX_TOPIC_LENGTH = 249;
 
 /** Why an operator can have no topic of its own. */
-export class NoVerdictTopic extends Error {
-  override readonly name = 'NoVerdictTopic';
+export class NoOperatorTopic extends Error {
+  override readonly name = 'NoOperatorTopic';
   constructor(
     readonly problem: string,
     readonly remedy: string,
@@ -18,52 +18,54 @@ export class NoVerdictTopic extends Error {
   }
 }
 
-export interface VerdictTopics {
+export interface OperatorTopics {
   readonly isPerOperator: boolean;
-  /** @throws NoVerdictTopic */
+  /** @throws NoOperatorTopic */
   topicOf(operatorId: string): string;
   /** The topics of these operators; of those who can have one. */
   topicsOf(operatorIds: Iterable<string>): readonly string[];
   /** The problem of each operator that can have no topic. */
-  problemsOf(operatorIds: Iterable<string>): readonly NoVerdictTopic[];
+  problemsOf(operatorIds: Iterable<string>): readonly NoOperatorTopic[];
 }
 
 /**
- * @param pattern VERDICT_TOPIC
+ * @param pattern VERDICT_TOPIC or COMPLETION_TOPIC
+ * @param example of a pattern
  * @param others other topics of the deployment now, by a noun for each: those that it reads, and dead letters
  */
-export function makeVerdictTopics(
+export function makeOperatorTopics(
   pattern: string,
+  example: string,
   others: () => Iterable<readonly [topic: string, noun: string]>,
-): VerdictTopics {
+): OperatorTopics {
   const isPerOperator = pattern.includes(OPERATOR);
   const topicOf = (operatorId: string): string => {
     if (!isPerOperator) return pattern;
     const topic = pattern.replace(OPERATOR, () => operatorId);
     if (!TOPIC.test(topic) || topic === '.' || topic === '..')
-      throw new NoVerdictTopic(
+      throw new NoOperatorTopic(
         `operator ${JSON.stringify(operatorId)} makes "${topic}", which is not a Kafka topic name`,
         `A topic has letters, digits, ".", "_" and "-" only. Name one topic for all operators, without ${OPERATOR}`,
       );
     if (topic.length > MAX_TOPIC_LENGTH)
-      throw new NoVerdictTopic(
+      throw new NoOperatorTopic(
         `operator ${JSON.stringify(operatorId)} makes a topic name of ${topic.length} characters`,
         `Kafka allows ${MAX_TOPIC_LENGTH}. Shorten the part beside ${OPERATOR}, or name one topic for all operators`,
       );
     for (const [other, noun] of others())
       if (collide(topic, other))
-        throw new NoVerdictTopic(
+        throw new NoOperatorTopic(
           `operator ${JSON.stringify(operatorId)} makes "${topic}", which ${topic === other ? 'is' : `Kafka takes for "${other}",`} ${noun}`,
-          `Use a separate beginning, such as promo.verdict.v1.${OPERATOR}`,
+          `Use a separate beginning, such as ${example}`,
         );
     return topic;
   };
-  const problemOf = (operatorId: string): NoVerdictTopic | null => {
+  const problemOf = (operatorId: string): NoOperatorTopic | null => {
     try {
       topicOf(operatorId);
       return null;
     } catch (error) {
-      if (error instanceof NoVerdictTopic) return error;
+      if (error instanceof NoOperatorTopic) return error;
       throw error;
     }
   };
@@ -79,7 +81,7 @@ export function makeVerdictTopics(
         ...ids.map(problemOf).filter((problem) => problem !== null),
         ...twins.map(
           (pair) =>
-            new NoVerdictTopic(
+            new NoOperatorTopic(
               `operators ${pair.map((id) => JSON.stringify(id)).join(' and ')} make topics that differ in "." and "_" only, and Kafka refuses the second`,
               `Name one topic for all operators, without ${OPERATOR}`,
             ),
