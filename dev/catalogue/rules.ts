@@ -66,6 +66,7 @@ export const CHAPTERS: readonly Chapter[] = [
     S7 | verdict topic | elsewhere
     S8 | codecs, and the limit of a batch | elsewhere
     S9 | a verdict topic for each operator | elsewhere
+    S10 | completions out | elsewhere
     F1 | one JSON object, unlisted fields ignored | domain
     F2 | spec, event_id | domain
     F3 | brand | domain

@@ -14,6 +14,7 @@ export const DERIVED: readonly string[] = ['topics.asyncapi.json'];
 export const PUBLISHED: Readonly<Record<string, Direction | 'openapi'>> = {
   'promo.event.v1.json': 'others_write',
   'promo.verdict.v1.json': 'others_read',
+  'promo.completion.v1.json': 'others_read',
   'promo.answer.v1.json': 'others_read',
   'promo.reconcile.v1.json': 'others_write',
   'promo.reconciliation.v1.json': 'others_read',

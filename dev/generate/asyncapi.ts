@@ -1,10 +1,14 @@
 /** schemas/topics.asyncapi.json: the topics of the service as AsyncAPI 3, for the tools that read it. */
+
 import { SETTINGS } from '../../src/config/config';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { DEAD_LETTER_REASONS } from '../../src/domain/verdict/reasons';
 import { LETTER_HEADERS, REPLAYED_HEADER } from '../../src/kafka/protocol/headers';
 import { CONNECTION_ID_HEADER } from '../../src/kafka/protocol/records-reader';
+import { COMPLETION_SCHEMA } from '../../src/promotion-publishing/completion-schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
+import { objectOf } from '../compatibility/json-schema';
+import { completionExamples } from './completion-examples';
 
 const SCHEMA_FORMAT = 'application/schema+json;version=draft-2020-12';
 const AVRO_FORMAT = 'application/vnd.apache.avro+json;version=1.9.0';
@@ -24,6 +28,9 @@ const EVENT_KEY = text(
 );
 const VERDICT_KEY = text(
   'A JSON array of feed_id and event_id, so that the messages about one event are in one partition. Null where there is no event_id.',
+);
+const COMPLETION_KEY = text(
+  'The completion_id, so that all changes of a completion are in one partition, in their order.',
 );
 const REASONS = DEAD_LETTER_REASONS.map(({ name, meaning }) => `${name}: ${meaning}.`).join(' ');
 
@@ -69,6 +76,18 @@ const MESSAGES = {
     payload: published('promo.verdict.v1.json'),
     bindings: kafka({ key: VERDICT_KEY }),
   },
+  completion: {
+    name: 'completion',
+    title: COMPLETION_SCHEMA.title,
+    summary: COMPLETION_SCHEMA.description,
+    contentType: 'application/json',
+    payload: published('promo.completion.v1.json'),
+    bindings: kafka({ key: COMPLETION_KEY }),
+    examples: completionExamples().map(([name, content]) => ({
+      name: name.replace('.json', ''),
+      payload: objectOf(JSON.parse(content)),
+    })),
+  },
   deadLetter: {
     name: 'deadLetter',
     title: 'A record that gets no verdict',
@@ -106,7 +125,7 @@ export function renderAsyncApi(): string {
       title: 'The topics of promo-intake',
       version: '1',
       description:
-        'The service reads promotion events and publishes a verdict on each. Its actions are written from its own side: it receives events. The document grows by additions alone.',
+        'The service reads promotion events and publishes a verdict on each. It also publishes the completions of promotions. Its actions are written from its own side: it receives events. The document grows by additions alone.',
       license: { name: 'Proprietary' },
     },
     defaultContentType: 'application/json',
@@ -123,6 +142,12 @@ export function renderAsyncApi(): string {
         'promo.verdict.v1',
         ['verdict'],
       ),
+      completions: channel(
+        'Completions',
+        'Topic to which every entry of the ledger of completions is published. A message comes after the entry is committed, and may come again after a crash.',
+        'promo.completion.v1',
+        ['completion'],
+      ),
       deadLetters: channel(
         'Dead letters',
         SETTINGS.DEAD_LETTER_TOPIC.describe,
@@ -133,6 +158,7 @@ export function renderAsyncApi(): string {
     operations: {
       receiveEvents: operation('receive', 'events', 'Decide events'),
       publishVerdicts: operation('send', 'verdicts', 'Publish verdicts'),
+      publishCompletions: operation('send', 'completions', 'Publish completions'),
       keepDeadLetters: operation('send', 'deadLetters', 'Keep records that get no verdict'),
     },
     components: {

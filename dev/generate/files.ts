@@ -5,6 +5,7 @@ import { WALLET_FAILURE_SCHEMA, WALLET_REQUEST_SCHEMA } from '../../src/contract
 import { ERROR_BODY_SCHEMA } from '../../src/contract/error-body';
 import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
+import { COMPLETION_SCHEMA } from '../../src/promotion-publishing/completion-schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
 import { SANDBOX_OPENAPI } from '../../src/sandbox/openapi';
 import { openApiDocument } from '../../src/webhook/openapi';
@@ -14,6 +15,7 @@ import { reportFiles } from '../bench/report';
 import { renderAsyncApi } from './asyncapi';
 import { renderAvroSchema } from './avro';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
+import { completionExamples } from './completion-examples';
 import { renderConfiguration } from './configuration';
 import { renderContract } from './contract';
 import { renderFaults } from './faults';
@@ -43,6 +45,8 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.event.v1.avsc', renderAvroSchema()),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
     ...verdictExamples().map(([name, content]) => file(`schemas/examples/verdicts/${name}`, content)),
+    file('schemas/promo.completion.v1.json', renderSchema(COMPLETION_SCHEMA)),
+    ...completionExamples().map(([name, content]) => file(`schemas/examples/completions/${name}`, content)),
     file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
     file('schemas/promo.reconcile.v1.json', renderSchema(RECONCILE_REQUEST_SCHEMA)),
     file('schemas/promo.reconciliation.v1.json', renderSchema(RECONCILIATION_SCHEMA)),

@@ -27,7 +27,8 @@ const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, 
 /** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
-  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage, promo.pseudonym_coverage, promo.promotion_documents, promo.promotion_versions',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage, promo.pseudonym_coverage',
+  'select on promo.promotion_documents, promo.promotion_versions, promo.completion_publishing, promo.held_back_completions',
 ];
 /** The columns of a verdict that name no player. */
 const VERDICT = `operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
@@ -186,6 +187,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.attribution_changes_with_players(bigint, bigint, text)',
   'promo_store.take_change_no()',
   'promo_store.number_change()',
+  'promo_store.order_completions()',
   'promo_store.last_batch()',
   'promo_store.complete_history_since()',
   'promo_store.show_to_readers(text)',

@@ -98,6 +98,8 @@ const ALL_TABLES = [
     'move_steps',
     'arrivals',
     'wallet_calls',
+    'completion_outbox',
+    'completion_backlogs',
     ...DEFINITIONS,
     ...Object.keys(FOLD_TABLES),
   ],
@@ -116,6 +118,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     faults: 'field',
     panics: 'error',
   },
+  ...{ completion_outbox: 'after', completion_backlogs: 'after' },
   ...{ rounds: 'round_id', partitions: 'topic', operators: 'operator_id', feeds: 'feed_id' },
   ...{ connections: 'connection_id', brands: 'brand_id', reference_versions: 'document', currencies: 'code' },
   ...{

@@ -91,6 +91,10 @@ export const LAYERS = {
     files: /^src\/publishing\//,
     mayImport: ['lib', 'domain', 'intake', 'kafka/protocol', 'kafka/producer'],
   },
+  'promotion-publishing': {
+    files: /^src\/promotion-publishing\//,
+    mayImport: ['lib', 'promotions', 'postgres', 'publishing', 'kafka/protocol', 'kafka/producer'],
+  },
   stream: {
     files: /^src\/stream\//,
     mayImport: [
@@ -149,6 +153,7 @@ export const LAYERS = {
         'ledger',
         'intake',
         'publishing',
+        'promotion-publishing',
       ],
       ...['fold', 'rollups', 'pseudonyms', 'reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
       ...['kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
@@ -176,7 +181,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.
-  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|fold|wallet|webhook|sandbox|try|console|commands)\//,
+  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|promotion-publishing|stream|fold|wallet|webhook|sandbox|try|console|commands)\//,
   'prom-client': /^src\/telemetry\//,
   snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,

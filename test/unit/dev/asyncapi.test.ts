@@ -43,7 +43,12 @@ test('each reference leads to a part of the document, or to a published schema',
   const files = references.filter((each) => !each.startsWith('#'));
   expect(files.filter((each) => !existsSync(join(ROOT, 'schemas', each)))).toEqual([]);
   expect([...files].sort()).toEqual([
-    ...['./promo.event.v1.avsc', './promo.event.v1.json', './promo.verdict.v1.json'],
+    ...[
+      './promo.completion.v1.json',
+      './promo.event.v1.avsc',
+      './promo.event.v1.json',
+      './promo.verdict.v1.json',
+    ],
   ]);
 });
 

@@ -86,8 +86,8 @@ it('the index lists every file, once', () => {
   const files = readdirSync(EXAMPLES, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.parentPath !== EXAMPLES)
     .map((entry) => join(entry.parentPath, entry.name).slice(EXAMPLES.length + 1))
-    // Messages about events, not events.
-    .filter((file) => !file.startsWith('verdicts/'));
+    // Messages about events and completions, not events.
+    .filter((file) => !/^(verdicts|completions)\//.test(file));
   expect(index.examples.map(({ file }) => file).sort()).toEqual(files.sort());
   for (const { after = [] } of index.examples)
     for (const file of after) expect(existsSync(join(EXAMPLES, file))).toBe(true);
