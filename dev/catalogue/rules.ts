@@ -157,6 +157,9 @@ export const CHAPTERS: readonly Chapter[] = [
     P18 | why an event does not count | elsewhere
     P19 | faults of a file of promotions | elsewhere
     P20 | preview of promotions | elsewhere
+    P21 | documents of promotions | elsewhere
+    P22 | promotions that are computed again | elsewhere
+    P23 | promotions of an operator that moves | elsewhere
     X1 | a wallet call is stored before it is sent, with one content | elsewhere
     X2 | no bet is sent after its rollback is stored | elsewhere
     X3 | one process holds a call | elsewhere

@@ -27,6 +27,7 @@ import {
   readCell,
   readStates,
   refuseOpenCalls,
+  refusePromotions,
 } from './move-phases';
 import { type CopyStep, copySteps, panicsOf } from './moved-rows';
 
@@ -79,6 +80,7 @@ export function moveOperator(request: MoveRequest, report: MoveReport = () => un
     let state = plan.state;
     if (state === 'none') {
       await refuseOpenCalls(from, operator);
+      await refusePromotions(from, operator);
       await fence(from, operator, plan.toCell);
       state = 'copying';
     }

@@ -208,6 +208,24 @@ export async function refuseOpenCalls(from: Client, operator: string): Promise<v
   );
 }
 
+/**
+ * Progress and completions stay in their store, and the ids of completions have versions that begin at 1 in
+ * the other one.
+ * @throws MoveRefused where the operator has promotions that are not removed
+ */
+export async function refusePromotions(from: Client, operator: string): Promise<void> {
+  const [found] = await all<{ ids: string | null }>(
+    from,
+    `select string_agg(distinct promotion_id, ', ' order by promotion_id) as ids
+    from promo.promotion_versions where operator_id = $1 and removed_at is null`,
+    [operator],
+  );
+  if (found === undefined || found.ids === null) return;
+  throw new MoveRefused(
+    `promotions of ${operator} count in the leaving cell, and their progress does not move: ${found.ids}. Remove them there by promo-intake promotions apply, and run the command again. Apply them in the receiving cell after the move`,
+  );
+}
+
 /** The numbers of a leaving operator, as its store keeps them until the rows are deleted. */
 export interface LeavingNumbers {
   readonly feeds: readonly { no: number; id: string }[];

@@ -4,6 +4,7 @@ import type { ReferenceDocument } from '../../src/domain/reference';
 import { cancelMove, type MoveRequest, moveOperator, planMove } from '../../src/ledger/move-operator';
 import { copySteps } from '../../src/ledger/moved-rows';
 import { erasePlayer } from '../../src/ledger/operations';
+import { applyPromotions } from '../../src/promotion-store/documents';
 import { attributeAll } from '../support/attributions';
 import {
   aBet,
@@ -15,6 +16,7 @@ import {
   REFERENCE,
   type TestStore,
 } from '../support/ledger';
+import { definitionsOf } from '../support/promotions';
 
 let a: TestStore;
 let b: TestStore;
@@ -302,6 +304,24 @@ test('a move is refused while a wallet call of the operator is not over, before 
   expect(reports).toEqual([]);
   await a.rows('drop trigger late on promo_store.moves');
   await close();
+  await moveOperator(request());
+  expect(await a.rows('select state from promo.moves')).toEqual([['done']]);
+});
+
+test('a move is refused while promotions of the operator count, and not for those of others [P23]', async () => {
+  await decideInA();
+  const ofBravo = definitionsOf('id: z, type: bet_count, target: 1').map((each) => ({
+    ...each,
+    operator: 'bravo',
+  }));
+  const byAnna = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+  const apply = (...flows: readonly string[]) =>
+    applyPromotions(a.pool, { promotions: [...definitionsOf(...flows), ...ofBravo] }, byAnna, () => true);
+  await apply('id: x, type: bet_count, target: 1', 'id: y, type: bet_count, target: 1');
+  await leaveA();
+  await expect(moveOperator(request())).rejects.toThrow('their progress does not move: x, y. Remove them');
+  expect(await a.rows('select * from promo.moves')).toEqual([]);
+  await apply();
   await moveOperator(request());
   expect(await a.rows('select state from promo.moves')).toEqual([['done']]);
 });
