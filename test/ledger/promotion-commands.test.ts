@@ -8,7 +8,9 @@ import { type Given, readArguments } from '../../src/cli/usage';
 import { applyRetention } from '../../src/commands/maintenance';
 import { applyPromotionsFile, rollbackPromotions } from '../../src/commands/promotions-apply';
 import { exportPromotions, listPromotions, promotionsHistory } from '../../src/commands/promotions-list';
+import { grantRoles } from '../../src/ledger/roles';
 import { freshStore, REFERENCE, type TestStore } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
 
 const PAGE = readFileSync(join(ROOT, 'docs/promotions.md'), 'utf8');
 const EXAMPLES = [
@@ -215,6 +217,21 @@ test('stored definitions of a newer version are refused by name, and nothing is 
     await expect(run(line)).rejects.toThrow(
       'the stored promotions are not valid: promotions[0].tiers: The key "tiers" is unknown here. A newer version',
     );
+});
+
+test('a reader lists and exports promotions, and applies none [P21]', async () => {
+  await run(`promotions apply ${file('x.yaml', bets(1))} --by anna`);
+  const role = await makeRole(store.url, 'reader');
+  try {
+    await grantRoles(store.url, [{ role: 'reader', name: role.name }]);
+    process.env.DATABASE_URL = role.url;
+    expect(await run('promotions list')).toEqual([0, 'acme/x (bet_count): version 1 counts\n']);
+    expect((await run('promotions history'))[1]).toContain(' 1 promotion, in force, by anna\n');
+    expect((await run('promotions export'))[1]).toContain('"id": "x"');
+    await expect(run('promotions apply x.yaml')).rejects.toThrow('permission denied');
+  } finally {
+    await dropRoles(store.url, [role.name]);
+  }
 });
 
 test('without reference data no promotion is applied [P21]', async () => {
