@@ -15,6 +15,7 @@ import { guard } from './cli/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
 import { ATTRIBUTE } from './commands/attribute-commands';
 import { CHECK } from './commands/check-commands';
+import { COMPLETIONS } from './commands/completions-command';
 import { CONSOLE } from './commands/console-command';
 import { FEEDBACK } from './commands/feedback-commands';
 import { OPERATIONS } from './commands/operations';
@@ -45,7 +46,7 @@ const LINGER_MS = 2_000;
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
 const ROLES = [
   ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
-  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
+  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms', 'completions'] as const),
 ] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
@@ -91,6 +92,10 @@ export const COMMANDS: readonly Command[] = [
       pseudonyms: {
         value: 'NAME',
         help: 'the role of pseudonyms: reads the names of players, and writes pseudonyms',
+      },
+      completions: {
+        value: 'NAME',
+        help: 'the role of completions: reads the ledger of completions, and writes how far it is published',
       },
       print: { help: 'only print the SQL, for another person to run; needs no database' },
     },
@@ -268,6 +273,7 @@ export const COMMANDS: readonly Command[] = [
   ...ROLLUPS,
   ...REPORT,
   ...PSEUDONYMS,
+  ...COMPLETIONS,
   ...CHECK,
   ...PROMOTIONS,
   ...WALLET_CHECK,

@@ -173,9 +173,9 @@ function valueSchema({ secret, parse }: Setting<unknown>): Json {
   return { type: 'integer', minimum: accepts.least, maximum: accepts.most };
 }
 
-/** The chart has no pods of `pseudonyms`. A key in the pods of the workers would be a key for nothing. */
+/** The chart has no pods of `pseudonyms` and `completions`. The pods of the workers need no key of theirs. */
 function isSetting(name: string): name is SettingName {
-  return name in SETTINGS && !name.startsWith('PSEUDONYM_');
+  return name in SETTINGS && !/^(PSEUDONYM|COMPLETION)_/.test(name);
 }
 
 function isGroup(name: string): name is keyof typeof GROUPS {

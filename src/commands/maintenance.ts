@@ -96,7 +96,7 @@ export async function erase(options: Options): Promise<number> {
 /** Copies of the data outside the tables, which the operator must handle. */
 const LEFT = [
   'still to do by the operators of the servers:',
-  '- Kafka: the topics of events and the dead-letter topic hold the original records until their retention ends. Verdict messages hold no player.',
+  '- Kafka: the topics of events and the dead-letter topic hold the original records until their retention ends. Verdict messages hold no player, and those of completions name the player.',
   '- Postgres: the old rows are on disk until vacuum, and in WAL, replicas and backups until these are deleted.',
   '- A later event or dead letter of the player is stored unchanged: run this command again then.',
 ];

@@ -69,6 +69,12 @@ export const ROLLUPS_SETTINGS = [
 
 export const PSEUDONYMS_SETTINGS = [...ROLLUPS_SETTINGS, 'PSEUDONYM_KEYS'] as const satisfies Settings;
 
+export const COMPLETIONS_SETTINGS = [
+  'KAFKA',
+  ...ROLLUPS_SETTINGS,
+  'COMPLETION_TOPIC',
+] as const satisfies Settings;
+
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
 
 export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies Settings;

@@ -49,17 +49,17 @@ function topic(text: string) {
 
 const OPERATOR = '{operator}';
 
-/** A topic name, or a pattern that makes one of each operator's id. */
-function verdictTopic(text: string) {
+/** Parses a topic name, or a pattern that makes one of each operator's id. */
+const topicOrPattern = (example: string) => (text: string) => {
   const [before = '', ...after] = text.split(OPERATOR);
   if (after.length === 0 && !/[{}]/.test(text)) return topic(text);
   const read = topicProblem(`${before}x${after[0]}`);
   if (after.length === 1 && read === undefined) return { value: text };
   return {
     problem: `"${text}" is neither a Kafka topic name nor one with ${OPERATOR} in it, once`,
-    remedy: `Name a topic, or a pattern such as promo.verdict.v1.${OPERATOR}`,
+    remedy: `Name a topic, or a pattern such as ${example}.${OPERATOR}`,
   };
-}
+};
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 /**
@@ -104,7 +104,14 @@ export const SETTINGS = {
     describe:
       'Topic to which every decision is published. With `{operator}` in the name, each operator has a topic of its own. Absent: decisions are in the store only.',
     example: 'promo.verdict.v1.{operator}',
-    parse: verdictTopic,
+    parse: topicOrPattern('promo.verdict.v1'),
+  }),
+  COMPLETION_TOPIC: setting({
+    describe:
+      'Topic to which each completion of a promotion is published, and each change of one. With `{operator}` in the name, each operator has a topic of its own.',
+    required: true,
+    example: 'promo.completion.v1.{operator}',
+    parse: topicOrPattern('promo.completion.v1'),
   }),
   DEAD_LETTER_TOPIC: setting({
     describe:
@@ -209,7 +216,7 @@ type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' 
 export const OWN_PREFIXES: readonly string[] = [
   ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
   ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
-  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_', 'CONSOLE_', 'PSEUDONYM_'],
+  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_', 'CONSOLE_', 'PSEUDONYM_', 'COMPLETION_'],
 ];
 
 /** Kubernetes sets these for a service named kafka, in every pod of its namespace. */

@@ -18,7 +18,8 @@ export type Role =
   | 'attributor'
   | 'wallet'
   | 'rollups'
-  | 'pseudonyms';
+  | 'pseudonyms'
+  | 'completions';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
@@ -144,6 +145,13 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select (feed_no, player_ref, change_no) on promo_store.attributions',
     'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.pseudonym_keys, promo_store.pseudonyms',
     ...HORIZON,
+  ],
+  /** The process that publishes completions. It reads their ledger, and nothing that the players did. */
+  completions: [
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo_store.migrations, promo.connections, promo_store.operators, promo_store.promotions, promo_store.promotion_versions, promo_store.promotion_windows, promo_store.promotion_completions',
+    'select, insert, update, delete on promo_store.completion_outbox, promo_store.completion_backlogs',
   ],
 };
 

@@ -1,5 +1,6 @@
 /** Metrics of a process: a closed list, each with a help text and the action to take when it moves. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { makeCompletionMetrics } from './completion-metrics';
 import { makeConsoleMetrics } from './console-metrics';
 import { makePseudonymMetrics, makeRollupMetrics } from './fold-metrics';
 import { makeWebhookMetrics } from './webhook-metrics';
@@ -25,7 +26,7 @@ export const LABELS = {
   why: 'Another connection took its place (`full`, `address`). The sender sent or read too slowly (`late_head`, `late_body`, `unread`). Too many requests at once (`pipelined`). A refused body did not end (`drain`). The bytes are no request (`tls`, `http2`, `connect`, `not_http`, `large_head`)',
   signed: 'yes, no',
   page: 'a path of the console; other for any other path, and for a request without a session',
-  topic: 'a topic of the reference data; of publishing: a topic of verdicts',
+  topic: 'a topic of the reference data; of publishing: a topic of verdicts, or of completions',
   partition: 'the number of a partition of this worker',
   state: 'deciding; or undecided: the partition waits, and more workers would not help',
   version: 'of promo-intake',
@@ -53,7 +54,7 @@ interface About<L extends Label> {
 }
 
 /** The process that is measured. */
-type Role = 'worker' | 'webhook' | 'console' | 'rollups' | 'pseudonyms';
+type Role = 'worker' | 'webhook' | 'console' | 'rollups' | 'pseudonyms' | 'completions';
 
 /** The processes that decide events. */
 const INTAKE: readonly Role[] = ['worker', 'webhook'];
@@ -316,6 +317,7 @@ export function makeMetrics(role?: Role) {
     ...makeConsoleMetrics(describe),
     rollups: makeRollupMetrics(describe),
     pseudonyms: makePseudonymMetrics(describe),
+    completions: makeCompletionMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {
         of: 'each',

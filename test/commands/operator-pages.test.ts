@@ -294,7 +294,8 @@ test(`${LONG} events are reconciled by the commands of the pages`, () =>
     }),
   ));
 
-const OWN_TESTS = ['amounts-and-times.md', 'kinds.md', 'verdicts.md'];
+/** That of completions is test/stream/completions-process.test.ts. */
+const OWN_TESTS = ['amounts-and-times.md', 'completions.md', 'kinds.md', 'verdicts.md'];
 
 test('every page of operators with a code block has a test', () => {
   const pages = readdirSync(join(ROOT, 'docs', 'operators'));

@@ -6,7 +6,7 @@ import { dropRoles, makeRole } from '../support/roles';
 
 const ROLES = [
   ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
-  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms'] as const),
+  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms', 'completions'] as const),
 ];
 type Name = (typeof ROLES)[number] | 'nobody';
 const NAMES: readonly Name[] = [...ROLES, 'nobody'];
@@ -65,6 +65,7 @@ const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
   ...{ folds: ['rollups', 'pseudonyms'], fold_generations: ['rollups', 'pseudonyms'] },
   ...{ rollup_verdicts: ['rollups'], rollup_ledger: ['rollups'] },
   ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
+  ...{ completion_outbox: ['completions'], completion_backlogs: ['completions'] },
 };
 const foldersOf = (table: string): readonly Name[] => FOLD_TABLES[table] ?? [];
 /** Tables that only the owner reads and writes. */
@@ -98,8 +99,6 @@ const ALL_TABLES = [
     'move_steps',
     'arrivals',
     'wallet_calls',
-    'completion_outbox',
-    'completion_backlogs',
     ...DEFINITIONS,
     ...Object.keys(FOLD_TABLES),
   ],

@@ -680,6 +680,17 @@ describe('a verdict topic for each operator', () => {
   });
 });
 
+test('the topic of completions has to be named, and may be one for each operator', () => {
+  const read = (settings: Settings) => readConfig(settings, ['COMPLETION_TOPIC']).COMPLETION_TOPIC;
+  expect(read({ COMPLETION_TOPIC: 'c.{operator}' })).toBe('c.{operator}');
+  expect(faultsOf(() => read({}))).toEqual([
+    'COMPLETION_TOPIC: is not set. Set it, for example to promo.completion.v1.{operator}.',
+  ]);
+  expect(faultsOf(() => read({ COMPLETION_TOPIC: 'c.{brand}' }))).toEqual([
+    'COMPLETION_TOPIC: "c.{brand}" is neither a Kafka topic name nor one with {operator} in it, once. Name a topic, or a pattern such as promo.completion.v1.{operator}.',
+  ]);
+});
+
 describe('a limit on rejected events', () => {
   const read = (settings: Settings) => readConfig(settings, ['REJECT_LIMIT']).REJECT_LIMIT;
   const faults = (settings: Settings) => faultsOf(() => read(settings));
