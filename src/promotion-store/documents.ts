@@ -23,8 +23,12 @@ const LOCK_DOCUMENTS = {
 };
 /**
  * A slice of the fold holds this lock. So no slice reads old and new versions, and the time of the change is
- * later than every time that was folded.
+ * later than every time that was folded. The first slice of all finds the row here, too.
  */
+const NAME_FOLD = {
+  name: 'name_promotions_fold',
+  text: `insert into promo_store.folds (fold, generation) values ('promotions', 0) on conflict do nothing`,
+};
 const LOCK_FOLD = {
   name: 'lock_promotions_fold',
   text: `select from promo_store.folds where fold = 'promotions' for update`,
@@ -72,6 +76,7 @@ export async function applyPromotions(
 ): Promise<PromotionPlan> {
   return inTransaction(store, async (session) => {
     await session.write([LOCK_DOCUMENTS]);
+    await session.query(NAME_FOLD);
     await session.query(LOCK_FOLD);
     const version = await versionInForce(session);
     const stored = timelinesOf(await readPromotionVersions(session));

@@ -276,6 +276,24 @@ test('applying waits for a slice of the fold, and takes its time after it [P21]'
   });
 });
 
+test('the first slice of all waits for applying, too [P21]', async () => {
+  await withClient(store.url, async (client) => {
+    await client.query('begin; lock table promo_store.promotion_versions in access exclusive mode');
+    const applied = apply([bets('target: 5')]);
+    await store.untilOneWaits();
+    // As the fold begins: see the statement fold_create.
+    const begins = withClient(store.url, async (fold) => {
+      await fold.query(`set lock_timeout = '200ms'`);
+      await fold.query(
+        `insert into promo_store.folds (fold, generation) values ('promotions', 0) on conflict do nothing`,
+      );
+    });
+    await expect(begins).rejects.toThrow('lock timeout');
+    await client.query('commit');
+    await applied;
+  });
+});
+
 test.each([
   '2026-11-27T14:00:00.123456Z',
   '1969-12-31T23:59:59.999999Z',
