@@ -11,7 +11,7 @@ import { makePool, type PostgresPool } from '../postgres/pool';
 import { type ParsedPromotions, parsePromotions } from '../promotion-file/promotion-file';
 import { UnreadablePromotions } from '../promotion-file/stored';
 import { applyPromotions, type PromotionPlan, readPromotionDocument } from '../promotion-store/documents';
-import { printPromotionChanges, promotionKey } from '../promotions/changes';
+import { objectionsTo, printPromotionChanges } from '../promotions/changes';
 import { UnreadableDocument } from '../reference-file/stored';
 import { makeLogger } from '../telemetry/logger';
 import { printFaults, readPromotionFile } from './promotions-check';
@@ -85,13 +85,10 @@ async function putIntoForce(
   let refusal: string | undefined;
   const { version, changes } = await applyPromotions(pool, parsed.document, application, (plan) => {
     refusal = refusalOf(plan, expected, options.has('allow-removal'));
-    const hasObjection = plan.changes.some(({ objection }) => objection !== undefined);
-    return !dryRun && refusal === undefined && !hasObjection;
+    return !dryRun && refusal === undefined && objectionsTo(plan.changes).length === 0;
   });
   await printLines(printPromotionChanges(changes));
-  const objections = changes.flatMap(({ objection, ...change }) =>
-    objection === undefined ? [] : [{ key: promotionKey(change), ...objection }],
-  );
+  const objections = objectionsTo(changes);
   if (objections.length > 0) return refused(file, { faults: parsed.faultsOf(objections) });
   if (refusal !== undefined) {
     console.error(refusal);

@@ -8,7 +8,7 @@ import { NEVER } from '../lib/clock';
 import { counted } from '../lib/printable';
 import { readUpTo } from '../lib/read-limited';
 import { type ParsedPromotions, readPromotions } from '../promotion-file/promotion-file';
-import { describePromotionChanges, printPromotionChanges } from '../promotions/changes';
+import { describePromotionChanges, objectionsTo, printPromotionChanges } from '../promotions/changes';
 import type { PromotionDocument } from '../promotions/definition';
 import { describeFileFault, type FileFault, MAX_REFERENCE_BYTES } from '../reference-file/reference-file';
 import { readReferenceInput } from './reference-input';
@@ -27,11 +27,14 @@ export async function checkPromotions(file: string, options: Options): Promise<n
     printFaults(file, parsed.faults);
     return FAILED;
   }
-  const { document, warnings } = parsed;
+  const { document } = parsed;
+  const changes = before === undefined ? undefined : describePromotionChanges(before, document, at);
+  // A store would refuse the file for them.
+  const objections = parsed.faultsOf(objectionsTo(changes ?? []));
+  const warnings = [...parsed.warnings, ...objections];
   printFaults(file, warnings, 'warning: ');
   const looked = reference === undefined ? '; operators, brands and games need --reference' : '';
   const found = `${counted(document.promotions.length, 'promotion')}, no faults, ${counted(warnings.length, 'warning')}`;
-  const changes = before === undefined ? undefined : describePromotionChanges(before, document, at);
   await printLines([
     `${file}: ${found}${looked}`,
     ...(changes === undefined ? [] : changes.length === 0 ? ['no changes'] : printPromotionChanges(changes)),

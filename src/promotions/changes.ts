@@ -81,6 +81,13 @@ export function describePromotionChanges(
   return planChanges(stored, after, { at, completeSince: null });
 }
 
+/** The reasons why a store cannot apply changes, each with the `promotionKey`. */
+export function objectionsTo(changes: readonly PromotionChange[]): (Objection & { readonly key: string })[] {
+  return changes.flatMap(({ objection, ...change }) =>
+    objection === undefined ? [] : [{ key: promotionKey(change), ...objection }],
+  );
+}
+
 /** One line for each change. */
 export function printPromotionChanges(changes: readonly PromotionChange[]): string[] {
   return changes.map(({ operator, id, change, details, effect }) => {

@@ -98,6 +98,16 @@ test('an unchanged file has no changes [P17]', async () => {
   expect(output).toContain('\nno changes\n');
 });
 
+test('a change that a store would refuse is a warning at its line [P17] [P21]', async () => {
+  file('old.yaml', 'promotions: [{ id: x, operator: acme, type: bet_count, target: 1 }]');
+  file('new.yaml', 'promotions:\n  - { id: x, operator: acme, type: bet_count, target: 2 }');
+  expect(await run('promotions check new.yaml --against old.yaml')).toBe(0);
+  expect(errors).toMatch(
+    /^warning: new.yaml:2:11: promotions\[0\].id: The change would never count: the window "once" has begun/,
+  );
+  expect(output).toContain('new.yaml: 1 promotion, no faults, 1 warning;');
+});
+
 const BETS = 'promotions: [{ id: x, operator: acme, type: bet_count, target: 1 }]';
 const bet = (id: string, more: object = {}) =>
   `${JSON.stringify({ spec: 'promo.event.v1', event_id: id, brand: 'main', player_ref: 'p', kind: 'bet', round_id: id, game: { id: 'g1' }, amount: '1.00', currency: 'EUR', occurred_at: '2026-12-01T00:00:00Z', ...more })}\n`;
