@@ -4,6 +4,7 @@ import { seconds } from '../cli/seconds';
 import type { EffectiveSetting } from '../config/config';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
+import { describeCompletions, type ReportedCompletions } from './completion-status';
 import { describeRollups, type ReportedRollups } from './rollup-status';
 import type { UnreadTopic } from './unread-topics';
 import type { VerdictTopicState } from './verdict-publishing';
@@ -53,6 +54,8 @@ export interface Report {
   }>;
   /** Null where the rollups never ran. */
   readonly rollups: OrUnknown<ReportedRollups | null> | null;
+  /** Null where completions were never published. */
+  readonly completions: OrUnknown<ReportedCompletions | null> | null;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
   /** One for all operators, or one for each. Empty where verdicts are not published. */
   readonly verdict_topics: OrUnknown<readonly VerdictTopicState[]>;
@@ -76,6 +79,9 @@ export function describeReport(report: Report): string[] {
     ...(report.rollups !== null && 'unknown' in report.rollups
       ? ['rollups     unknown']
       : describeRollups(report.rollups)),
+    ...(report.completions !== null && 'unknown' in report.completions
+      ? ['completions unknown']
+      : describeCompletions(report.completions)),
     `invariants  ${show(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : counted(damages, 'damage')))}`,
     ...('unknown' in report.verdict_topics || report.verdict_topics.length === 0
       ? []

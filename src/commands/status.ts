@@ -1,7 +1,6 @@
 /** `promo-intake status`: a first look at the store and at Kafka, and the problems that need a person. */
 
 import { DONE, FAILED } from '../cli/exit-codes';
-import { explainShortly } from '../cli/explain-error';
 import { printLines, printText } from '../cli/output';
 import { lacksMigrations } from '../cli/remedies';
 import { rounded, seconds } from '../cli/seconds';
@@ -10,6 +9,7 @@ import { countMembers, type Position, readPositions } from '../kafka/admin/offse
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
 import { readRecords } from '../kafka/consumer/range-reader';
+import { type CompletionState, readCompletionState } from '../ledger/completion-state';
 import { migrationNames } from '../ledger/migrate';
 import {
   countDamages,
@@ -20,18 +20,18 @@ import {
 } from '../ledger/operations';
 import { type RollupCoverage, readRollupCoverage } from '../ledger/rollup-coverage';
 import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
-import { ageOf, inTime, LATE, NEVER, systemClock } from '../lib/clock';
+import { ageOf, NEVER, systemClock } from '../lib/clock';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
+import { completionNotes, completionProblems, reportCompletions } from './completion-status';
+import { mapPart, PART_WITHIN_MS, part, type ReportPart, valueIn } from './report-part';
 import { reportRollups, rollupNotes, rollupProblems } from './rollup-status';
 import { STATUS_SETTINGS } from './settings';
-import { describeReport, type OrUnknown, type Report, type ReportedPartition } from './status-report';
+import { describeReport, type Report, type ReportedPartition } from './status-report';
 import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
 import { OwnTopics, readVerdictTopics, type VerdictTopicState } from './verdict-publishing';
 
-/** Time limit of one query to the store or to Kafka. */
-const PART_WITHIN_MS = 15_000;
 /** Time limit to read the oldest waiting record of each partition. It includes joining a group. */
 const OLDEST_WITHIN_MS = 20_000;
 /** Time limit of a second query to a server that has just answered. */
@@ -48,9 +48,6 @@ const UNDECIDED_AFTER_SECONDS = 60;
 /** A process looks for due wallet calls every second. An attempt of each call of an outage takes a while. */
 const LATE_CALL_SECONDS = 300;
 
-/** A part of the status, or the reason why it is unknown. */
-export type ReportPart<T> = { readonly value: T } | { readonly unknown: string };
-
 export interface Facts {
   /** Migrations of this version of the program. */
   readonly migrations: readonly string[];
@@ -61,6 +58,8 @@ export interface Facts {
   readonly walletCalls: ReportPart<WalletBacklog>;
   /** Null where the rollups never ran; absent where it was not asked. */
   readonly rollups?: ReportPart<RollupCoverage | null>;
+  /** Null where completions were never published; absent where it was not asked. */
+  readonly completions?: ReportPart<CompletionState | null>;
   /**
    * The age in seconds of the oldest undecided record in Kafka, by `keyOf`. Only for partitions where it was
    * found.
@@ -137,6 +136,7 @@ async function look(check: boolean): Promise<Facts> {
     members,
     walletCalls,
     rollups: await part(() => readRollupCoverage(DATABASE)),
+    completions: await part(() => readCompletionState(DATABASE)),
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
@@ -170,20 +170,6 @@ export async function lookAgain(
   if (found === undefined) return facts;
   return { ...facts, balance: { value: found.balance }, positions: { value: found.positions } };
 }
-
-async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<ReportPart<T>> {
-  try {
-    const value = await inTime(systemClock, work(), Math.min(withinMs, MAX_TIMER_MS));
-    return value === LATE ? { unknown: `no answer within ${withinMs / 1000} s` } : { value };
-  } catch (error) {
-    return { unknown: explainShortly(error) };
-  }
-}
-
-/** Node fires a timer with a longer delay at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-const valueIn = <T>(part: ReportPart<T>): T | undefined => ('value' in part ? part.value : undefined);
 
 // --- the report
 
@@ -223,6 +209,7 @@ export function assess(facts: Facts): Report {
       ),
       ...walletProblems(facts),
       ...rollupProblems(facts.rollups && valueIn(facts.rollups)),
+      ...completionProblems(facts.completions && valueIn(facts.completions)),
       ...verdicts.flatMap(({ problem }) => (problem === null ? [] : [`VERDICT_TOPIC: ${problem}`])),
       ...((valueIn(facts.damages) ?? 0) > 0
         ? [`${counted(valueIn(facts.damages) ?? 0, 'damage')} of the invariants: run promo-intake verify`]
@@ -231,6 +218,7 @@ export function assess(facts: Facts): Report {
     notes: [
       ...unread(facts),
       ...rollupNotes(facts.rollups && valueIn(facts.rollups)),
+      ...completionNotes(facts.completions && valueIn(facts.completions)),
       ...describeUnread(facts.unread ?? []),
       ...verdicts.flatMap(({ operator, topic, state }) =>
         state === 'missing'
@@ -262,14 +250,12 @@ export function assess(facts: Facts): Report {
       ...{ open, unresolved, oldest_due_seconds: rounded(oldestDueSeconds) },
     })),
     rollups: (facts.rollups && mapPart(facts.rollups, (all) => all && reportRollups(all))) ?? null,
+    completions:
+      (facts.completions && mapPart(facts.completions, (all) => all && reportCompletions(all))) ?? null,
     invariants: mapPart(facts.damages, (damages) => ({ damages })),
     partitions,
     configuration: facts.configuration,
   };
-}
-
-function mapPart<T, R>(part: ReportPart<T>, map: (value: T) => R): OrUnknown<R> {
-  return 'value' in part ? map(part.value) : part;
 }
 
 /** The unknown parts, grouped by reason. */

@@ -8,6 +8,7 @@ import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { answerNow, deleteTopics } from '../../dev/servers/topics';
+import { readCompletionState } from '../../src/ledger/completion-state';
 import { grantRoles } from '../../src/ledger/roles';
 import { allowing, createAcls } from '../support/acls';
 import { addEntries, addPromotions, type EntryOptions } from '../support/completions';
@@ -131,6 +132,8 @@ test('a topic that is missing and may not be created holds back its operator, un
     expect(await store.rows('select operator_id, published_up_to from promo.held_back_completions')).toEqual([
       ['bravo', '1'],
     ]);
+    const state = await readCompletionState(role.url);
+    expect(state).toMatchObject({ isRunning: true, heldBack: [{ operatorId: 'bravo', reason: line.error }] });
     const refuses = `promo_intake_completion_topic_refuses{topic="${topicOf('bravo')}"}`;
     expect((await running.get('/metrics')).text).toContain(`${refuses} 1`);
     await createAcls(brokers, allow(TOPIC, topicOf('bravo'), WRITE, DESCRIBE, CREATE));

@@ -46,6 +46,32 @@ test('rollups: late ones are a problem, a stopped process is a note, and none is
   expect(assess(facts({ rollups: value(null) }))).toMatchObject({ needs_a_person: [], rollups: null });
 });
 
+test('completions: late ones and refusing topics are problems, a stopped process is a note [S10]', () => {
+  const state = { lagSeconds: 0, isRunning: true, heldBack: [] };
+  expect(describeReport(assess(facts({ completions: value(state) })))).toContain(
+    'completions published, 0 s behind',
+  );
+  expect(needs({ completions: value({ ...state, lagSeconds: 90 }) })).toEqual([
+    'completions wait for 90 s to be published: the log of their process says why',
+  ]);
+  const heldBack = [
+    { operatorId: 'acme', reason: null, seconds: 5 },
+    { operatorId: 'bravo', reason: 'no such topic', seconds: 90 },
+  ];
+  const refused = assess(facts({ completions: value({ ...state, lagSeconds: 90, heldBack }) }));
+  expect(refused.needs_a_person).toEqual(['the completions of bravo are held back for 90 s: no such topic']);
+  expect(describeReport(refused)).toContain('completions published, 90 s behind; held back: acme, bravo');
+  const stopped = assess(facts({ completions: value({ ...state, isRunning: false, lagSeconds: 90 }) }));
+  expect(stopped.needs_a_person).toEqual([]);
+  expect(stopped.notes).toContainEqual(
+    'no process publishes completions, which wait for 90 s: run promo-intake completions',
+  );
+  expect(assess(facts({ completions: value(null) }))).toMatchObject({
+    needs_a_person: [],
+    completions: null,
+  });
+});
+
 test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
   const oldestSeconds = new Map([['t/0', 90]]);
   expect(needs({ oldestSeconds })).toEqual([
