@@ -1,5 +1,6 @@
 /** The twenty questions of the analysts' guide, on the story behind their samples. */
 import { readQuestions, readStory, type Scene } from '../../dev/analysts-guide';
+import { expandMacros, readDashboard } from '../../dev/grafana';
 import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
@@ -138,3 +139,62 @@ test.each(QUERIES.filter(({ sql }) => sql.includes('promo_reader.')))(
     await expect(answersOf(reader.url, withPlayers)).rejects.toThrow(/permission denied/);
   },
 );
+
+const WEEK = { from: '2026-11-02T00:00:00Z', to: '2026-11-08T23:59:59Z', operators: ['acme', "o'hara"] };
+
+/** What each panel shows of the week of the story; of series the sums. */
+const SHOWN: Readonly<Record<string, readonly (string | RegExp)[]>> = {
+  'Rollups are behind': [/^[0-9]+[.][0-9]+$/],
+  'Rollups are complete since': [''],
+  'Rejected share': [/^0[.]0800*$/],
+  'Repeated deliveries': [/^0[.]07407/],
+  'Events by verdict': ['accepted 21', 'rejected 2', 'skipped 2'],
+  'Why events do not count': ['bad_amount 1', 'below_min_bet 1', 'game_denied 1', 'no_player 1'],
+  'Time to decide': ['1 s 14', '10 s 14', '1 min 14'],
+  'Repeated deliveries by hour': ['other content 1', 'same content 1'],
+  'Refunds by game': ['g2|2|1|0.5000', 'g1|3|0|0.0000', 'g3|1|0|0.0000'],
+  'Open rounds': [
+    'acme|main|EUR|1|3.00|2026-11-04 12:00:00+00',
+    'acme|second|EUR|1|5.00|2026-11-03 09:00:00+00',
+    'acme|second|USD|1|4.00|2026-11-06 18:00:00+00',
+  ],
+};
+
+/** The sums of the series: of each value of `metric`, or of each column behind the time. */
+function sumsOf(columns: readonly string[], rows: readonly string[][]): string[] {
+  expect(columns[0]).toBe('time');
+  const sums = new Map<string, number>();
+  const add = (name: string, value: string) => sums.set(name, (sums.get(name) ?? 0) + Number(value));
+  for (const [, ...cells] of rows) {
+    if (columns[1] === 'metric') add(cells[0] ?? '', cells[1] ?? '');
+    else for (const [index, cell] of cells.entries()) add(columns[index + 1] ?? '', cell);
+  }
+  const texts = [...sums].map(([name, sum]) => `${name} ${sum}`);
+  return columns[1] === 'metric' ? texts.sort() : texts;
+}
+
+describe('the dashboard for Grafana', () => {
+  const { panels, variables } = readDashboard();
+
+  test('chooses among all operators', async () => {
+    expect((await answersOf(reader.url, variables.operator ?? '')).rows).toEqual([['acme'], ['bravo']]);
+  });
+
+  test('has the panels that are tested here, each with a description', () => {
+    expect(panels.map(({ title }) => title)).toEqual(Object.keys(SHOWN));
+    expect(panels.filter(({ description }) => !description.endsWith('.'))).toEqual([]);
+  });
+
+  test.each(panels)('$title: a reader gets the figures of the story', async ({ title, sql, isSeries }) => {
+    const { columns, rows } = await answersOf(reader.url, expandMacros(sql, WEEK));
+    const shown = isSeries ? sumsOf(columns, rows) : rows.map((row) => row.join('|'));
+    expect(shown).toEqual(
+      SHOWN[title]?.map((each) => (typeof each === 'string' ? each : expect.stringMatching(each))),
+    );
+  });
+
+  test.each(panels)('$title: nothing is an error without any event of the range', async ({ sql }) => {
+    const empty = { from: '2020-01-01T00:00:00Z', to: '2020-01-01T06:00:00Z', operators: ['bravo'] };
+    await expect(answersOf(reader.url, expandMacros(sql, empty))).resolves.toBeDefined();
+  });
+});
