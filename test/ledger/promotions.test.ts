@@ -1,13 +1,12 @@
 /** The fold of promotions over a real ledger, and windows by the time zones of Postgres. */
 import { makeRandom } from '../../dev/random';
-import { isKind } from '../../src/domain/event/event';
 import { compileReference } from '../../src/domain/reference';
 import { judge } from '../../src/domain/verdict/judge';
 import { TimeZone } from '../../src/lib/time-zone';
 import { FileLedger } from '../../src/promotions/file-ledger';
 import { PromotionFold } from '../../src/promotions/fold';
-import type { LedgerEntry } from '../../src/promotions/ledger-entry';
-import { freshStore, REFERENCE, type TestStore, type TextRow } from '../support/ledger';
+import { freshStore, REFERENCE, type TestStore } from '../support/ledger';
+import { ledgerEntries } from '../support/ledger-entries';
 import { eventBytes, feedOf, stateOf, VERSIONS } from '../support/promotion-feeds';
 
 let store: TestStore;
@@ -17,23 +16,6 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 const MICROS = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
-/** The columns of a row of the ledger, in the order of `entryOf`. */
-const ROWS = `select change_no, entry_id, reverses_entry_id, operator_id, feed_id, round_id, brand, player_ref, kind, currency, amount_minor, game_id,
-  ${MICROS('occurred_at')}, ${MICROS('decided_at')}, ${MICROS('entered_at')}
-from promo.changes_with_players($1)`;
-
-function entryOf([changeNo, entryId, reverses, ...row]: TextRow): LedgerEntry {
-  const [operatorId, feedId, roundId, brand, playerRef, kind, currency, amount, gameId, ...times] = row;
-  if (!operatorId || !feedId || !playerRef || !kind || !isKind(kind)) throw new Error('a row lacks a column');
-  const [occurredAt = 0n, decidedAt = 0n, enteredAt = 0n] = times.map((time) => BigInt(time ?? 0));
-  return {
-    ...{ changeNo: Number(changeNo), entryId: Number(entryId) },
-    reversesEntryId: reverses ? Number(reverses) : null,
-    ...{ operatorId, feedId, roundId: roundId ?? null, brand: brand ?? null, playerRef, kind },
-    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
-    ...{ occurredAt, decidedAt, enteredAt },
-  };
-}
 
 test.each([1, 2, 3, 4])(
   'rows of promo.changes give the state that the events of a file give: seed %i [P11] [P16] [P20]',
@@ -49,7 +31,7 @@ test.each([1, 2, 3, 4])(
       from = to;
       // A slice of some batches.
       if (from < events.length && random.chance(0.5)) continue;
-      for (const row of (await store.rows(ROWS, [last])).map(entryOf)) {
+      for (const row of await ledgerEntries(store, last)) {
         fold.take(row);
         last = row.changeNo;
       }

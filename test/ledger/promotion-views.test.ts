@@ -1,0 +1,242 @@
+/** The views and functions of promotions: equal to the code that folds, and sentences for people. */
+import { makeRandom } from '../../dev/random';
+import { applyPromotions } from '../../src/promotion-store/documents';
+import { PromotionFold } from '../../src/promotions/fold';
+import { MISS_REASONS, matchEntry } from '../../src/promotions/matching';
+import { PREVIEW_REASONS } from '../../src/promotions/preview';
+import { ranking } from '../../src/promotions/ranking';
+import {
+  aBet,
+  aDeposit,
+  aLogin,
+  aRefund,
+  freshStore,
+  type TestPartition,
+  type TestStore,
+} from '../support/ledger';
+import { ledgerEntries } from '../support/ledger-entries';
+import { eventBytes, FLOWS, feedOf, VERSIONS } from '../support/promotion-feeds';
+import { writeProgress } from '../support/promotion-progress';
+import { definitionsOf, versionsOf } from '../support/promotions';
+
+let store: TestStore;
+let acme: TestPartition;
+beforeEach(async () => {
+  store = await freshStore();
+  acme = store.partition('acme');
+});
+afterEach(() => store.close());
+
+const apply = (...flows: readonly string[]) =>
+  applyPromotions(
+    store.pool,
+    { promotions: definitionsOf(...flows) },
+    { by: 'anna', reason: null, takeover: 'next_window' },
+    () => true,
+  );
+
+/** Folds all rows of the ledger, and writes the progress. */
+async function fold(...flows: readonly string[]): Promise<PromotionFold> {
+  const folded = new PromotionFold(flows.length === 0 ? VERSIONS : versionsOf(definitionsOf(...flows)));
+  for (const row of await ledgerEntries(store, -1)) folded.take(row);
+  await writeProgress(store.pool, folded, folded.endSlice(0n));
+  return folded;
+}
+
+const ALL = `'-infinity', 'infinity'`;
+
+test.each([1, 2, 3, 4, 5, 6])(
+  'entries, misses and progress are those of the code that folds: seed %i [P1] [P2] [P3] [P5] [P6] [P7] [P13] [P18]',
+  async (seed) => {
+    const random = makeRandom(seed);
+    const { events, credits } = feedOf(random);
+    await apply(...Object.values(FLOWS));
+    await acme.read(...random.shuffled(events).map(eventBytes));
+    for (const { roundId, brand, playerRef } of credits)
+      await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
+        'acme',
+        roundId,
+        playerRef,
+        brand,
+      ]);
+    const rows = await ledgerEntries(store, -1);
+    const reversed = new Set(rows.map(({ reversesEntryId }) => reversesEntryId));
+    const folded = new PromotionFold(VERSIONS);
+    for (const row of rows) folded.take(row);
+    let changeNo = Math.max(...rows.map((row) => row.changeNo));
+    for (const credit of credits) folded.creditRound(credit, ++changeNo, 0n);
+    await writeProgress(store.pool, folded, folded.endSlice(0n));
+
+    const seen = new Map<string, number>();
+    for (const { promotion } of VERSIONS) {
+      const { id } = promotion.definition;
+      const misses = rows.flatMap((row) => {
+        const match = row.reversesEntryId === null ? matchEntry(promotion, row) : undefined;
+        if (match === undefined) return [];
+        const reason =
+          'miss' in match ? match.miss : reversed.has(row.entryId) ? 'round_refunded' : undefined;
+        if (reason !== undefined) seen.set(reason, (seen.get(reason) ?? 0) + 1);
+        return reason === undefined ? [] : [[String(row.entryId / 2), reason]];
+      });
+      expect(
+        await store.rows(
+          `select verdict_id, reason from promo.promotion_misses('acme', $1, ${ALL}) order by 1`,
+          [id],
+        ),
+      ).toEqual(misses.sort(([a], [b]) => Number(a) - Number(b)));
+
+      const values = [...folded.progress()]
+        .filter((each) => each.promotion === promotion)
+        .flatMap((each) =>
+          each
+            .rows()
+            .filter(({ value }) => value !== 0n)
+            .map(({ item, currency, value }) =>
+              [each.window.key, each.playerRef, item, currency, String(value)].join('|'),
+            ),
+        )
+        .sort();
+      const entries = await store.rows(
+        `select concat_ws('|', e.window_key, e.credited_player, e.item, coalesce(e.currency, ''), sum(e.adds * case when e.currency is null then 1 else 100 end)::bigint)
+         from promo.promotion_entries_with_players('acme', $1, '-infinity') e group by e.window_key, e.credited_player, e.item, e.currency having sum(e.adds) <> 0`,
+        [id],
+      );
+      expect(entries.map(([line]) => line).sort()).toEqual(values);
+      if (promotion.goal.rule === 'days_in_a_row') continue;
+      const progress = await store.rows(
+        `select concat_ws('|', window_key, player_ref, item, coalesce(currency, ''), value_minor) from promo.promotion_progress
+         where operator_id = 'acme' and promotion_id = $1`,
+        [id],
+      );
+      expect(progress.map(([line]) => line).sort()).toEqual(values);
+    }
+    expect(seen.size).toBeGreaterThan(3);
+  },
+);
+
+test('promo.miss_reasons has the reasons of the code, in its order [P18]', async () => {
+  const rows = await store.rows('select reason, meaning from promo.miss_reasons order by precedence');
+  expect(rows[0]?.[0]).toBe('removed');
+  expect(rows.slice(1)).toEqual(Object.entries(PREVIEW_REASONS));
+  expect(rows.length).toBe(Object.keys(MISS_REASONS).length + 2);
+});
+
+test('promo.leaderboard has the order of the code, and names ties [P10]', async () => {
+  const race =
+    'id: race, type: leaderboard, keep_ranks: 4, points: [{ counts: bet, per: { EUR: "1.00" }, points: 2 }]';
+  await apply(race);
+  for (const [player, amount] of [
+    ['b', '3'],
+    ['a', '3'],
+    ['c', '9'],
+    ['d', '0.99'],
+    ['e', '1'],
+    ['f', '1'],
+  ] as const)
+    await acme.read(aBet({ player_ref: player, round_id: player, event_id: player, amount }));
+  const folded = await fold(race);
+  const [version] = versionsOf(definitionsOf(race));
+  if (version === undefined) throw new Error('no version');
+  const expected = ranking(version.promotion, folded.progress());
+  const rows = await store.rows(
+    `select rank, player_ref, points, is_tied, is_final from promo.leaderboard_with_players('acme', 'race')`,
+  );
+  expect(rows.map(([rank, player]) => [rank, player])).toEqual(
+    expected.map(({ rank, progress }) => [String(rank), progress.playerRef]),
+  );
+  expect(rows).toEqual([
+    ['1', 'c', '18', 'f', 'f'],
+    ['2', 'b', '6', 't', 'f'],
+    ['3', 'a', '6', 't', 'f'],
+    // The player behind the last kept rank has the same points.
+    ['4', 'e', '2', 't', 'f'],
+  ]);
+});
+
+test('promo.promotion_progress shows target and share, and the longest run of a streak [P7] [P8]', async () => {
+  const flows = [
+    'id: dep, type: deposit_target, target: { EUR: "10.00", USD: "8.00" }',
+    'id: days, type: login_streak, days: 3, time_zone: UTC',
+  ];
+  await apply(...flows);
+  await acme.read(
+    aDeposit({ event_id: 'd1', amount: '2.50', currency: 'EUR' }),
+    aDeposit({ event_id: 'd2', amount: '12', currency: 'USD' }),
+    ...['01', '02', '04'].map((day) => aLogin({ event_id: day, occurred_at: `2026-10-${day}T10:00:00Z` })),
+  );
+  await fold(...flows);
+  expect(
+    await store.rows(
+      `select promotion_id, item, currency, value, target, share, completions from promo.promotion_progress order by 1, 3, 4`,
+    ),
+  ).toEqual([
+    ['days', '2026-10-01', null, '2', '3', '0.6667', '0'],
+    ['dep', '', 'EUR', '2.50', '10.00', '0.25', '1'],
+    ['dep', '', 'USD', '12.00', '8.00', '1.5', '1'],
+  ]);
+});
+
+test('promo.why_not and promo.explain_progress say why an event counts or not [P18]', async () => {
+  await apply(
+    'id: bets, type: bet_count, target: 2, games: [g1]',
+    'id: dep, type: deposit_target, target: { EUR: "5.00" }',
+  );
+  await acme.read(
+    aBet({ event_id: 'b1', round_id: 'r1', game: { id: 'g1' } }),
+    aBet({ event_id: 'b2', round_id: 'r2', game: { id: 'g1' } }),
+    aBet({ event_id: 'b3', round_id: 'r3', game: { id: 'g2' } }),
+    aBet({ event_id: 'bad', round_id: 'r4', amount: 'much' }),
+  );
+  await acme.read(aRefund({ event_id: 'x', round_id: 'r2' }));
+  await fold(
+    'id: bets, type: bet_count, target: 2, games: [g1]',
+    'id: dep, type: deposit_target, target: { EUR: "5.00" }',
+  );
+  const why = (event: string) =>
+    store.rows(`select promotion_id, counts_now, reason from promo.why_not('acme', $1)`, [event]);
+  expect(await why('b1')).toEqual([
+    ['bets', 't', null],
+    ['dep', 'f', 'other_kind'],
+  ]);
+  expect((await why('b2'))[0]).toEqual(['bets', 'f', 'round_refunded']);
+  expect((await why('b3'))[0]).toEqual(['bets', 'f', 'game_not_listed']);
+  expect((await why('bad'))[0]).toEqual(['bets', 'f', 'no_entry']);
+  expect((await why('never'))[0]).toEqual(['bets', 'f', 'no_entry']);
+  expect(await store.rows(`select * from promo.why_not('nowhere', 'b1')`)).toEqual([]);
+
+  const story = await store.rows(
+    `select what_happened, why from promo.explain_progress_with_player('acme', 'bets', 'p-1') order by step`,
+  );
+  expect(story).toEqual([
+    ["b1: a bet of 10.50 EUR in round 'r1' on game 'g1'.", 'It counts in the window once: 1.'],
+    [
+      "b2: a bet of 10.50 EUR in round 'r2' on game 'g1'.",
+      'It does not count: the event counted, and its round was refunded later.',
+    ],
+    [
+      "b3: a bet of 10.50 EUR in round 'r3' on game 'g2'.",
+      'It does not count: the promotion lists games, and not the game of the event.',
+    ],
+    ['Window once: 1 of 2.', 'It is not completed.'],
+  ]);
+  const text = async (call: string) => (await store.rows(`select what_happened from ${call}`)).flat();
+  expect(await text(`promo.explain_progress_with_player('acme', 'bet', 'p-1')`)).toEqual([
+    "The operator 'acme' has no promotion 'bet'.",
+  ]);
+  const nothing = ['The player has no event that the promotion could count.'];
+  expect(await text(`promo.explain_progress_with_player('acme', 'bets', null)`)).toEqual(nothing);
+  expect(await text(`promo.explain_progress('acme', 'bets', 'no-pseudonym')`)).toEqual(nothing);
+});
+
+test('a removed promotion counts no event that is decided later, and no refund takes one back [P17]', async () => {
+  await apply('id: bets, type: bet_count, target: 2');
+  await acme.read(aBet({ event_id: 'b1', round_id: 'r1' }));
+  await apply();
+  await acme.read(aBet({ event_id: 'b2', round_id: 'r2' }), aRefund({ event_id: 'x', round_id: 'r1' }));
+  expect(await store.rows(`select state from promo.promotions`)).toEqual([['was removed']]);
+  const entries = `select event_id from promo.promotion_entries('acme', 'bets', '-infinity')`;
+  expect(await store.rows(entries)).toEqual([['b1']]);
+  expect(
+    await store.rows(`select event_id, reason from promo.promotion_misses('acme', 'bets', '-infinity')`),
+  ).toEqual([['b2', 'removed']]);
+});
