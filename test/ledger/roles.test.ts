@@ -73,6 +73,11 @@ const DEFINITIONS = [
   ...['promotion_documents', 'promotions', 'promotion_versions', 'promotion_brands', 'promotion_terms'],
   'promotion_term_currencies',
 ];
+/** Tables of progress. */
+const PROGRESS = [
+  ...['promotion_generations', 'promotion_windows', 'promotion_progress', 'promotion_boards'],
+  ...['promotion_attempts', 'promotion_completions'],
+];
 /** Tables without columns. */
 const EMPTY = ['migrate_guard', 'attribution_guard'];
 const ALL_TABLES = [
@@ -100,6 +105,7 @@ const ALL_TABLES = [
     'arrivals',
     'wallet_calls',
     ...DEFINITIONS,
+    ...PROGRESS,
     ...Object.keys(FOLD_TABLES),
   ],
   ...['migrations', 'migrations_lock', ...EMPTY],
@@ -142,6 +148,12 @@ const anyColumn: Readonly<Record<string, string>> = {
     promotion_brands: 'brand_no',
     promotion_terms: 'worth',
     promotion_term_currencies: 'unit_minor',
+    promotion_generations: 'version',
+    promotion_windows: 'closes_at',
+    promotion_progress: 'attained',
+    promotion_boards: 'closed_at',
+    promotion_attempts: 'attempt',
+    promotion_completions: 'attempt',
     folds: 'generation',
     fold_generations: 'state',
     rollup_verdicts: 'verdicts',
