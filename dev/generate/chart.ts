@@ -130,7 +130,7 @@ function complete(
  */
 function settingsSchema(what: string): Json {
   const [kind, ...groups] = what.split(' ');
-  const names = Object.keys(SETTINGS).filter(isSetting);
+  const names = Object.keys(SETTINGS).filter(isUsualSetting);
   const isOfGroup = (name: SettingName) =>
     groups.length === 0 || groups.filter(isGroup).some((group) => name in GROUPS[group].settings);
   const wanted = names.filter((name) => kindOf(name) === kind && isOfGroup(name));
@@ -173,8 +173,8 @@ function valueSchema({ secret, parse }: Setting<unknown>): Json {
   return { type: 'integer', minimum: accepts.least, maximum: accepts.most };
 }
 
-/** The chart has no pods of `pseudonyms` and `completions`. The pods of the workers need no key of theirs. */
-function isSetting(name: string): name is SettingName {
+/** Whether workers may have it. The key is in pseudonyms.secrets, and there are no pods of `completions`. */
+export function isUsualSetting(name: string): name is SettingName {
   return name in SETTINGS && !/^(PSEUDONYM|COMPLETION)_/.test(name);
 }
 
@@ -227,7 +227,7 @@ export function renderChartReadme(command: string, root: string): string {
       (['plain', 'secret', 'file'] as const).map((kind) => [
         code({ plain: 'settings', secret: 'secrets', file: 'files' }[kind]),
         Object.keys(SETTINGS)
-          .filter(isSetting)
+          .filter(isUsualSetting)
           .filter((name) => kindOf(name) === kind)
           .map(code)
           .join(', '),

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
 import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
+import { isUsualSetting } from '../../dev/generate/chart';
 import { CONSOLE_SETTINGS, PUBLISHING_WEBHOOK_SETTINGS } from '../../src/commands/settings';
 import { SETTINGS, settingsOf } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
@@ -206,8 +207,7 @@ withHelm(
     for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
       SETTINGS,
     )) {
-      // The chart has no pods of this command, and gives its key to no others.
-      if (name === 'PSEUDONYM_KEYS') continue;
+      if (!isUsualSetting(name)) continue;
       const { accepts } = parse;
       expected.push(secret ? `${name}_FILE` : name);
       if (secret) values.secrets[name] = { secret: 'some', key: name };

@@ -78,6 +78,11 @@ default
 {{- merge (dict) (default dict .Values.rollups) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
 {{- end -}}
 
+{{/* The same for the pseudonyms. */}}
+{{- define "promo-intake.pseudonyms" -}}
+{{- merge (dict) (default dict .Values.pseudonyms) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
+{{- end -}}
+
 {{- define "promo-intake.consolePort" -}}
 {{ int (default 8083 .Values.settings.CONSOLE_PORT) }}
 {{- end -}}
@@ -90,6 +95,7 @@ default
 {{- define "promo-intake.watched" -}}
 {{- $watched := include "promo-intake.components" . | fromYamlArray -}}
 {{- if (include "promo-intake.rollups" . | fromYaml).enabled }}{{ $watched = append $watched "rollups" }}{{ end -}}
+{{- if (include "promo-intake.pseudonyms" . | fromYaml).enabled }}{{ $watched = append $watched "pseudonyms" }}{{ end -}}
 {{- $watched | toYaml -}}
 {{- end -}}
 
@@ -130,8 +136,8 @@ characters.
 {{- end -}}
 
 {{/*
-The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook and of the console. These two and the rollups have the settings
-that they read; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
+The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook and of the console. These two, the rollups and the pseudonyms have the
+settings that they read; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
 {{/* Values that are null are absent. */}}
@@ -154,7 +160,7 @@ that they read; `own` has the ones that differ from the workers. Takes (dict "va
 {{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (hasPrefix "REJECT_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
 {{- $isOfConsole := or (hasPrefix "CONSOLE_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
 {{- $isOfRollups := or (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LIVENESS_SECONDS" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
-{{- $isOf := dict "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name))) -}}
+{{- $isOf := dict "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "pseudonyms" (or $isOfRollups (hasPrefix "PSEUDONYM_" $name)) "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name))) -}}
 {{- if get $isOf $component }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
@@ -270,7 +276,7 @@ securityContext:
 {{/* The common part of all pods, except the service account. Workers and webhook have their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
-{{- if has .component (list "worker" "webhook" "console" "rollups") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
+{{- if has .component (list "worker" "webhook" "console" "rollups" "pseudonyms") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -353,6 +359,10 @@ annotations:
 {{- $rollups := include "promo-intake.rollups" $ | fromYaml -}}
 {{- if and $rollups.enabled (not (or $rollups.settings.DATABASE_URL $rollups.secrets.DATABASE_URL)) }}{{ $faults = append $faults "rollups.secrets.DATABASE_URL is missing: the rollups would run as the workers' role, which cannot write their tables; set it, or rollups.settings.DATABASE_URL, to the address with the role of migration.grant.rollups" }}{{ end -}}
 {{- if and $rollups.settings.DATABASE_URL $rollups.secrets.DATABASE_URL }}{{ $faults = append $faults "rollups.settings.DATABASE_URL and rollups.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- $pseudonyms := include "promo-intake.pseudonyms" $ | fromYaml -}}
+{{- if and $pseudonyms.enabled (not $pseudonyms.secrets.PSEUDONYM_KEYS) }}{{ $faults = append $faults "pseudonyms.secrets.PSEUDONYM_KEYS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the key of the pseudonyms, or disable pseudonyms" }}{{ end -}}
+{{- if and $pseudonyms.enabled (not (or $pseudonyms.settings.DATABASE_URL $pseudonyms.secrets.DATABASE_URL)) }}{{ $faults = append $faults "pseudonyms.secrets.DATABASE_URL is missing: the pseudonyms would run as the workers' role, which cannot write their tables; set it, or pseudonyms.settings.DATABASE_URL, to the address with the role of migration.grant.pseudonyms" }}{{ end -}}
+{{- if and $pseudonyms.settings.DATABASE_URL $pseudonyms.secrets.DATABASE_URL }}{{ $faults = append $faults "pseudonyms.settings.DATABASE_URL and pseudonyms.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor makes Prometheus scrape the pods, but no peer may reach HTTP_PORT; set it to the peers of Prometheus, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
 {{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set reference.existing" (len .reference.data)) }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}

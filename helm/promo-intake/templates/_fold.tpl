@@ -1,0 +1,80 @@
+{{/*
+The deployment of a process that reads behind the workers: the rollups, or the pseudonyms. One pod works, and the others wait for its end. There is no
+PodDisruptionBudget: a drained node delays the process for some seconds, and nobody waits for it.
+Takes (dict "root" $ "component" "rollups" "values" …).
+*/}}
+{{- define "promo-intake.fold" -}}
+{{- $configuration := include "promo-intake.configuration" (dict "values" .root.Values "component" .component "own" .values) | fromYaml }}
+{{- $pods := dict "root" .root "component" .component "configuration" $configuration }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "promo-intake.fullname" .root }}-{{ .component }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  labels:
+    {{- include "promo-intake.labels" $pods | nindent 4 }}
+spec:
+  replicas: {{ .values.replicas }}
+  # Longer than a start may take, so that a slow start is not reported as failed.
+  progressDeadlineSeconds: 600
+  revisionHistoryLimit: 5
+  # The new pod waits until the old one ends, and then takes over at once.
+  strategy:
+    type: RollingUpdate
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  selector:
+    matchLabels:
+      {{- include "promo-intake.selector" $pods | nindent 6 }}
+  template:
+    metadata:
+      {{- include "promo-intake.podMetadata" $pods | nindent 6 }}
+    spec:
+      serviceAccountName: {{ include "promo-intake.serviceAccountName" .root | quote }}
+      {{- include "promo-intake.podSpec" $pods | nindent 6 }}
+      terminationGracePeriodSeconds: {{ add (int .root.Values.settings.SHUTDOWN_SECONDS) (int .values.extraGraceSeconds) }}
+      containers:
+        - name: {{ .component }}
+          {{- include "promo-intake.container" .root | nindent 10 }}
+          args: [{{ .component }}]
+          ports:
+            - {name: http, containerPort: {{ include "promo-intake.port" .root }}, protocol: TCP}
+          env:
+            {{- if not .root.Values.settings.LIVENESS_HEARTBEAT }}
+            - {name: LIVENESS_HEARTBEAT, value: {{ include "promo-intake.heartbeat" .root | quote }}}
+            {{- end }}
+            {{- include "promo-intake.env" $pods | trim | nindent 12 }}
+          startupProbe:
+            {{- include "promo-intake.livenessCheck" $pods | nindent 12 }}
+            {{- toYaml .values.startupProbe | nindent 12 }}
+          livenessProbe:
+            {{- include "promo-intake.livenessCheck" $pods | nindent 12 }}
+            {{- toYaml .values.livenessProbe | nindent 12 }}
+          readinessProbe:
+            httpGet: {path: /readyz, port: http}
+            {{- toYaml .values.readinessProbe | nindent 12 }}
+          resources:
+            {{- toYaml .values.resources | nindent 12 }}
+          {{- with include "promo-intake.volumeMounts" $pods | trim }}
+          volumeMounts:
+            {{- . | nindent 12 }}
+          {{- end }}
+      {{- with include "promo-intake.volumes" $pods | trim }}
+      volumes:
+        {{- . | nindent 8 }}
+      {{- end }}
+---
+# Headless: it has the ready pods, for scraping and for `helm test`, and is not reachable from outside.
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "promo-intake.fullname" .root }}-{{ .component }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  labels:
+    {{- include "promo-intake.labels" $pods | nindent 4 }}
+spec:
+  clusterIP: None
+  selector:
+    {{- include "promo-intake.selector" $pods | nindent 4 }}
+  ports:
+    - {name: http, port: {{ include "promo-intake.port" .root }}, targetPort: http, protocol: TCP}
+{{- end -}}
