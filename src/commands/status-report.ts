@@ -5,6 +5,7 @@ import type { EffectiveSetting } from '../config/config';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { describeCompletions, type ReportedCompletions } from './completion-status';
+import { describePseudonyms, type ReportedPseudonyms } from './pseudonym-status';
 import { describeRollups, type ReportedRollups } from './rollup-status';
 import type { UnreadTopic } from './unread-topics';
 import type { VerdictTopicState } from './verdict-publishing';
@@ -54,6 +55,8 @@ export interface Report {
   }>;
   /** Null where the rollups never ran. */
   readonly rollups: OrUnknown<ReportedRollups | null> | null;
+  /** Null where pseudonyms were never computed. */
+  readonly pseudonyms: OrUnknown<ReportedPseudonyms | null> | null;
   /** Null where completions were never published. */
   readonly completions: OrUnknown<ReportedCompletions | null> | null;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
@@ -79,6 +82,9 @@ export function describeReport(report: Report): string[] {
     ...(report.rollups !== null && 'unknown' in report.rollups
       ? ['rollups     unknown']
       : describeRollups(report.rollups)),
+    ...(report.pseudonyms !== null && 'unknown' in report.pseudonyms
+      ? ['pseudonyms  unknown']
+      : describePseudonyms(report.pseudonyms)),
     ...(report.completions !== null && 'unknown' in report.completions
       ? ['completions unknown']
       : describeCompletions(report.completions)),

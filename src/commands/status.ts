@@ -18,6 +18,7 @@ import {
   readVersions,
   type StoredVersions,
 } from '../ledger/operations';
+import { type PseudonymCoverage, readPseudonymCoverage } from '../ledger/pseudonym-coverage';
 import { type RollupCoverage, readRollupCoverage } from '../ledger/rollup-coverage';
 import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
 import { ageOf, NEVER, systemClock } from '../lib/clock';
@@ -25,6 +26,7 @@ import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
 import { completionNotes, completionProblems, reportCompletions } from './completion-status';
+import { pseudonymNotes, pseudonymProblems, reportPseudonyms } from './pseudonym-status';
 import { mapPart, PART_WITHIN_MS, part, type ReportPart, valueIn } from './report-part';
 import { reportRollups, rollupNotes, rollupProblems } from './rollup-status';
 import { STATUS_SETTINGS } from './settings';
@@ -58,6 +60,8 @@ export interface Facts {
   readonly walletCalls: ReportPart<WalletBacklog>;
   /** Null where the rollups never ran; absent where it was not asked. */
   readonly rollups?: ReportPart<RollupCoverage | null>;
+  /** Null where pseudonyms were never computed; absent where it was not asked. */
+  readonly pseudonyms?: ReportPart<PseudonymCoverage | null>;
   /** Null where completions were never published; absent where it was not asked. */
   readonly completions?: ReportPart<CompletionState | null>;
   /**
@@ -136,6 +140,7 @@ async function look(check: boolean): Promise<Facts> {
     members,
     walletCalls,
     rollups: await part(() => readRollupCoverage(DATABASE)),
+    pseudonyms: await part(() => readPseudonymCoverage(DATABASE)),
     completions: await part(() => readCompletionState(DATABASE)),
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),
@@ -209,6 +214,7 @@ export function assess(facts: Facts): Report {
       ),
       ...walletProblems(facts),
       ...rollupProblems(facts.rollups && valueIn(facts.rollups)),
+      ...pseudonymProblems(facts.pseudonyms && valueIn(facts.pseudonyms)),
       ...completionProblems(facts.completions && valueIn(facts.completions)),
       ...verdicts.flatMap(({ problem }) => (problem === null ? [] : [`VERDICT_TOPIC: ${problem}`])),
       ...((valueIn(facts.damages) ?? 0) > 0
@@ -218,6 +224,7 @@ export function assess(facts: Facts): Report {
     notes: [
       ...unread(facts),
       ...rollupNotes(facts.rollups && valueIn(facts.rollups)),
+      ...pseudonymNotes(facts.pseudonyms && valueIn(facts.pseudonyms)),
       ...completionNotes(facts.completions && valueIn(facts.completions)),
       ...describeUnread(facts.unread ?? []),
       ...verdicts.flatMap(({ operator, topic, state }) =>
@@ -250,6 +257,8 @@ export function assess(facts: Facts): Report {
       ...{ open, unresolved, oldest_due_seconds: rounded(oldestDueSeconds) },
     })),
     rollups: (facts.rollups && mapPart(facts.rollups, (all) => all && reportRollups(all))) ?? null,
+    pseudonyms:
+      (facts.pseudonyms && mapPart(facts.pseudonyms, (all) => all && reportPseudonyms(all))) ?? null,
     completions:
       (facts.completions && mapPart(facts.completions, (all) => all && reportCompletions(all))) ?? null,
     invariants: mapPart(facts.damages, (damages) => ({ damages })),

@@ -46,6 +46,22 @@ test('rollups: late ones are a problem, a stopped process is a note, and none is
   expect(assess(facts({ rollups: value(null) }))).toMatchObject({ needs_a_person: [], rollups: null });
 });
 
+test('pseudonyms: late ones are a problem, but not during a new key, and a stopped process is a note [Y2]', () => {
+  const state = { lagSeconds: 61.4, isRunning: true, isRotated: false };
+  const late = assess(facts({ pseudonyms: value(state) }));
+  expect(late.needs_a_person).toEqual(['the pseudonyms are 61 s behind: the log of their process says why']);
+  expect(describeReport(late)).toContain('pseudonyms  61 s behind');
+  const rotated = assess(facts({ pseudonyms: value({ ...state, isRotated: true }) }));
+  expect(rotated.needs_a_person).toEqual([]);
+  expect(describeReport(rotated)).toContain('pseudonyms  61 s behind; a new key is introduced');
+  const stopped = assess(facts({ pseudonyms: value({ ...state, isRunning: false }) }));
+  expect(stopped.needs_a_person).toEqual([]);
+  expect(stopped.notes).toContain(
+    'no process computes pseudonyms, which are 61 s behind: run promo-intake pseudonyms',
+  );
+  expect(assess(facts({ pseudonyms: value(null) }))).toMatchObject({ needs_a_person: [], pseudonyms: null });
+});
+
 test('completions: late ones and refusing topics are problems, a stopped process is a note [S10]', () => {
   const state = { lagSeconds: 0, isRunning: true, heldBack: [] };
   expect(describeReport(assess(facts({ completions: value(state) })))).toContain(
