@@ -9,6 +9,7 @@ import { connectionsPage } from './pages/connections';
 import { duplicatesPage } from './pages/duplicates';
 import { eventPage } from './pages/event';
 import { overviewPage } from './pages/overview';
+import { promotionPage, promotionPlayerPage, promotionsPage } from './pages/promotions';
 import { roundPage } from './pages/round';
 import { BadParameter, linkTo, type ParameterName, type Parameters, readParameters } from './parameters';
 import { type OpenPage, type PageReader, ReaderIsBusy, type ShownQuery } from './reader';
@@ -72,6 +73,12 @@ export const PAGES: ReadonlyMap<string, Page> = new Map<string, Page>([
     { title: 'Duplicates that differ', parameters: ['range', 'until'], render: duplicatesPage },
   ],
   ['/anomalies', { title: 'Anomalies', parameters: ['range', 'until'], render: anomaliesPage }],
+  ['/promotions', { title: 'Promotions', parameters: [], render: promotionsPage }],
+  ['/promotion', { title: 'Promotion', parameters: ['promotion', 'range', 'until'], render: promotionPage }],
+  [
+    '/promotion-player',
+    { title: 'Player', parameters: ['promotion', 'player'], render: promotionPlayerPage },
+  ],
   ['/event', { title: 'Event', parameters: ['feed', 'id'], render: eventPage }],
   ['/round', { title: 'Round', parameters: ['feed', 'id'], render: roundPage }],
 ]);

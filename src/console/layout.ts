@@ -20,6 +20,7 @@ const MENU = [
   ['/connections', 'Connections'],
   ['/duplicates', 'Duplicates that differ'],
   ['/anomalies', 'Anomalies'],
+  ['/promotions', 'Promotions'],
 ] as const;
 
 /** The whole document. */
@@ -96,16 +97,20 @@ export function roundLink(scope: OperatorScope, { feed_id, round_id = null }: Li
 }
 
 /** The choice of the range of time, as links. */
-export function rangeChoice(path: string, range: TimeRange): Html {
+export function rangeChoice(
+  path: string,
+  range: TimeRange,
+  kept: Readonly<Record<string, string>> = {},
+): Html {
   const items = Object.entries(RANGES).map(([name, { label }]) => {
     const current = name === range.name && html`aria-current="true"`;
     const until = range.isCurrent ? undefined : timeText(range.until);
-    return html`<li><a href="${linkTo(path, { range: name, until })}" ${current}>${label}</a></li>`;
+    return html`<li><a href="${linkTo(path, { ...kept, range: name, until })}" ${current}>${label}</a></li>`;
   });
-  const earlier = linkTo(path, { range: range.name, until: timeText(range.since) });
+  const earlier = linkTo(path, { ...kept, range: range.name, until: timeText(range.since) });
   const newest = range.isCurrent
     ? null
-    : html`<li><a href="${linkTo(path, { range: range.name })}">Newest</a></li>`;
+    : html`<li><a href="${linkTo(path, { ...kept, range: range.name })}">Newest</a></li>`;
   return html`<nav class="range" aria-label="Range of time"><ul>${items}<li><a href="${earlier}">Earlier</a></li>${newest}</ul></nav>
 <p class="note">${timeText(range.since).replace('T', ' ')} to ${timeText(range.until).replace('T', ' ')}. All times are UTC.</p>`;
 }

@@ -32,8 +32,12 @@ export interface Parameters {
   readonly feed: string;
   /** The id of an event or round; null where the address has none. */
   readonly id: string | null;
+  /** The id of a promotion; null where the address has none. */
+  readonly promotion: string | null;
+  /** The pseudonym of a player; null where the address has none. */
+  readonly player: string | null;
 }
-export type ParameterName = 'range' | 'until' | 'feed' | 'id';
+export type ParameterName = 'range' | 'until' | 'feed' | 'id' | 'promotion' | 'player';
 
 const MAX_LENGTH = 4_000;
 const EARLIEST = Date.UTC(2000, 0, 1);
@@ -53,8 +57,15 @@ export function readParameters(
   return {
     range: readRange(search.get('range') ?? DEFAULT_RANGE, search.get('until'), nowMs),
     feed: readText('feed', search.get('feed') ?? ''),
-    id: search.get('id') === null || search.get('id') === '' ? null : readText('id', search.get('id') ?? ''),
+    id: readId('id', search),
+    promotion: readId('promotion', search),
+    player: readId('player', search),
   };
+}
+
+function readId(name: ParameterName, search: URLSearchParams): string | null {
+  const text = search.get(name) ?? '';
+  return text === '' ? null : readText(name, text);
 }
 
 function readRange(written: string, until: string | null, nowMs: number): TimeRange {

@@ -1,4 +1,5 @@
 /** The queries of the pages. Each reads sources that hold the operator's own rows alone: see scope.ts. */
+import { PROMOTION_QUERIES } from './promotion-queries';
 import { defineQuery } from './scope';
 
 const RANGE = { since: 'time', until: 'time' } as const;
@@ -6,6 +7,7 @@ const EVENT = { feed: 'feed', event: 'text' } as const;
 const ROUND = { feed: 'feed', round: 'text' } as const;
 
 export const QUERIES = {
+  ...PROMOTION_QUERIES,
   /** One pass over the range gives the totals, the reasons and the chart. */
   outcomes: defineQuery({
     title: 'Verdicts by time and reason, with one sample of each reason',

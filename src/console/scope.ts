@@ -15,7 +15,10 @@ export class OperatorScope {
 }
 
 interface Source {
+  /** A view with a column operator_id, or a function whose first argument is the operator. */
   readonly view: string;
+  /** The parameters of the query that are the further arguments of a function. */
+  readonly takes?: readonly string[];
   /** The columns that the console reads. None names a player. */
   readonly columns: string;
 }
@@ -44,14 +47,38 @@ const SOURCES = {
   },
   registered: { view: 'promo.connections', columns: 'connection_id transport topic feed_id is_test' },
   anomalies: { view: 'promo.anomalies', columns: 'feed_id round_id anomaly opened_at' },
+  promotions: {
+    view: 'promo.promotions',
+    columns: 'promotion_id type version state window_key window_starts_at window_ends_at',
+  },
+  progress: {
+    view: 'promo_reader.promotion_progress',
+    columns:
+      'promotion_id version window_key starts_at ends_at player_id item currency value target share completions points changed_at',
+  },
+  completions: { view: 'promo.completions', columns: 'promotion_id change changed_at holds' },
+  misses: {
+    view: 'promo.promotion_misses',
+    takes: ['promotion', 'since', 'until'],
+    columns: 'feed_id event_id decided_at reason',
+  },
+  story: {
+    view: 'promo.explain_progress',
+    takes: ['promotion', 'player'],
+    columns: 'step happened_at what_happened why what_next',
+  },
 } as const satisfies Readonly<Record<string, Source>>;
 export type SourceName = keyof typeof SOURCES;
 
 /** The rows of a view that belong to the operator. Every read of the store passes here. */
 function sourceFor(text: string, name: SourceName): string {
-  const { view, columns } = SOURCES[name];
+  const { view, takes, columns }: Source = SOURCES[name];
   const used = columns.split(' ').filter((column) => new RegExp(`\\b${column}\\b`).test(text));
-  return `${name} as not materialized (\n  select ${used.join(', ')}\n  from ${view} where operator_id = $1\n)`;
+  const rows =
+    takes === undefined
+      ? `${view} where operator_id = $1`
+      : `${view}(${['$1', ...takes.map((each) => `:${each}`)].join(', ')})`;
+  return `${name} as not materialized (\n  select ${used.join(', ')}\n  from ${rows}\n)`;
 }
 
 /** The functions of the store that a query may call. They read no table. */
@@ -102,16 +129,17 @@ export function defineQuery<const P extends Parameters, const C extends string>(
   if (params.feed !== undefined && params.feed !== 'feed')
     throw new Error(`the query "${title}" reads a feed that may be of another operator`);
   const withoutFunctions = FUNCTIONS.reduce((left, each) => left.replaceAll(each, ''), text);
-  if (/\bpromo|\bpg_|information_schema|\$\d|;/i.test(withoutFunctions))
+  if (/\bpromo(_\w+)?"?\s*\.|\bpg_|information_schema|\$\d|;/i.test(withoutFunctions))
     throw new Error(`the query "${title}" reads more than its sources`);
-  const body = text.trim().replace(PARAMETER, (_, name: string) => {
+  const sources = from.map((name) => sourceFor(text, name));
+  const whole = `with ${sources.join(', ')}\n${text.trim()}\nlimit ${limit + 1}`;
+  const numbered = whole.replace(PARAMETER, (_, name: string) => {
     const index = names.indexOf(name);
     const type = params[name];
     if (index < 0 || type === undefined) throw new Error(`the query "${title}" has no parameter "${name}"`);
     return `$${index + 2}::${CASTS[type]}`;
   });
-  const sources = from.map((name) => sourceFor(text, name));
-  return { title, columns, params, limit, text: `with ${sources.join(', ')}\n${body}\nlimit ${limit + 1}` };
+  return { title, columns, params, limit, text: numbered };
 }
 
 /** The values of the numbered parameters. Each feed is one of the operator's own. */

@@ -14,6 +14,8 @@ import {
   MARK_OF_ACME,
   MARK_OF_BRAVO,
   openConsoleWorld,
+  PROMOTION,
+  PSEUDONYM,
   type RunningConsole,
   startConsole,
 } from '../support/console';
@@ -60,6 +62,10 @@ const ADDRESSES = [
   ),
   ...['r-1', 'r-2', `round-${MARK_OF_ACME}`, `round-${MARK_OF_BRAVO}`, ...HOSTILE_IDS].map(
     (id) => `/round?id=${encoded(id)}`,
+  ),
+  ...[`/promotion?promotion=${PROMOTION}`, `/promotion?promotion=${encoded("' or 1=1 --")}`],
+  ...[PSEUDONYM, "'", MARK_OF_BRAVO].map(
+    (player) => `/promotion-player?promotion=${PROMOTION}&player=${encoded(player)}`,
   ),
   ...['acme', 'bravo', '/acme', '../bravo', 'apart', '%27 or true --'].flatMap((feed) => [
     `/event?feed=${encoded(feed)}&id=e-1`,

@@ -14,6 +14,8 @@ import {
   MARK_OF_ACME,
   MARK_OF_BRAVO,
   openConsoleWorld,
+  PROMOTION,
+  PSEUDONYM,
 } from '../support/console';
 import { rowsOf, withClient } from '../support/ledger';
 
@@ -52,6 +54,8 @@ function valuesFor(query: Query, id: string, feed = ''): Record<string, string> 
     feed,
     event: id,
     round: id,
+    promotion: PROMOTION,
+    player: PSEUDONYM,
   };
   return Object.fromEntries(Object.keys(query.params).map((name) => [name, all[name] ?? '']));
 }
@@ -99,9 +103,11 @@ describe.each(OPERATORS)('$operator', ({ operator, own, other, otherAmount }) =>
 test.each(ALL)(
   '%s reads a source of the operator in each of its sources, and nothing else',
   (_, { text }) => {
-    const views = text.match(/\b(from|join) promo(_store)?\.\w+/g) ?? [];
+    const views = text.match(/\b(from|join) promo(_store|_reader)?\.\w+/g) ?? [];
     expect(views.length).toBeGreaterThan(0);
-    expect(text.match(/\bfrom promo\.\w+ where operator_id = \$1\n/g)).toHaveLength(views.length);
+    expect(
+      text.match(/\bfrom promo(_reader)?\.\w+( where operator_id = \$1|\(\$1(, \$\d::\w+)+\))\n/g),
+    ).toHaveLength(views.length);
     expect(text).toMatch(/\nlimit \d+$/);
   },
 );

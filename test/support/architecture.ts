@@ -122,7 +122,7 @@ export const LAYERS = {
   markup: { files: /^src\/markup\//, mayImport: ['lib'] },
   console: {
     files: /^src\/console\//,
-    mayImport: ['lib', 'domain', 'markup', 'postgres', 'telemetry'],
+    mayImport: ['lib', 'domain', 'promotions', 'markup', 'postgres', 'telemetry'],
   },
   report: {
     files: /^src\/report\//,

@@ -1,7 +1,13 @@
 /** A store of two operators with equal ids, and the console over it, as a process of its own. */
 import { randomBytes } from 'node:crypto';
 import { grantRoles } from '../../src/ledger/roles';
+import { parsePromotions } from '../../src/promotion-file/promotion-file';
+import { applyPromotions } from '../../src/promotion-store/documents';
+import { PromotionFold } from '../../src/promotions/fold';
 import { aBet, aDeposit, aRefund, aSettled, aWin, freshStore, type Json, type TestStore } from './ledger';
+import { ledgerEntries } from './ledger-entries';
+import { writeProgress } from './promotion-progress';
+import { versionsOf } from './promotions';
 import { dropRoles, makeRole } from './roles';
 import { RunningCommand, type Settings } from './worker';
 
@@ -30,6 +36,7 @@ export interface ConsoleWorld {
 export async function openConsoleWorld(): Promise<ConsoleWorld> {
   const store = await freshStore();
   await fill(store);
+  await addPromotion(store);
   const reader = await makeRole(store.url, 'reader');
   await grantRoles(store.url, [{ role: 'reader', name: reader.name }]);
   return {
@@ -74,6 +81,34 @@ async function fill(store: TestStore): Promise<void> {
   await bravo?.read(...again(MARK_OF_BRAVO));
   // A feed of its own: the same id is another event.
   await apart?.read(aBet({ event_id: 'e-1', round_id: 'r-1', amount: '3.33' }));
+}
+
+/** The pseudonym of a player of each operator. The ids of promotions are equal, too. */
+export const PSEUDONYM = '0123456789abcdef0123456789abcdef';
+export const PROMOTION = 'spins';
+
+async function addPromotion(store: TestStore): Promise<void> {
+  const of = (operator: string, mark: string) =>
+    `{ id: ${PROMOTION}, operator: ${operator}, type: turnover_target, counts: bet, games: [game-${mark}], target: { EUR: "10.00" } }`;
+  const text = `promotions: [${of('acme', MARK_OF_ACME)}, ${of('bravo', MARK_OF_BRAVO)}]`;
+  const parsed = parsePromotions(text, 'p');
+  if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
+  const { document } = parsed;
+  await applyPromotions(
+    store.pool,
+    document,
+    { by: 'test', reason: null, takeover: 'next_window' },
+    () => true,
+  );
+  const fold = new PromotionFold(versionsOf(document.promotions));
+  for (const row of await ledgerEntries(store, -1)) fold.take(row);
+  await writeProgress(store.pool, fold, fold.endSlice(0n));
+  await store.rows(`insert into promo_store.pseudonym_keys (key_id, state) values ('k', 'shown')`);
+  await store.rows(
+    `insert into promo_store.pseudonyms (key_no, operator_id, player_ref, player_id)
+     select (select key_no from promo_store.pseudonym_keys), operator_id, player_ref, $1 from promo.promotion_progress`,
+    [PSEUDONYM],
+  );
 }
 
 export const aToken = (): string => randomBytes(32).toString('base64');
