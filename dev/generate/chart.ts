@@ -173,9 +173,9 @@ function valueSchema({ secret, parse }: Setting<unknown>): Json {
   return { type: 'integer', minimum: accepts.least, maximum: accepts.most };
 }
 
-/** Whether workers may have it. The key is in pseudonyms.secrets, and there are no pods of `completions`. */
+/** Whether the settings of all pods may have it. The key of the pseudonyms is in pseudonyms.secrets. */
 export function isUsualSetting(name: string): name is SettingName {
-  return name in SETTINGS && !/^(PSEUDONYM|COMPLETION)_/.test(name);
+  return name in SETTINGS && !name.startsWith('PSEUDONYM_');
 }
 
 function isGroup(name: string): name is keyof typeof GROUPS {

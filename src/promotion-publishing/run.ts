@@ -23,7 +23,7 @@ export async function runPublishing(loops: PublishingLoops, stop: AbortSignal): 
   const { publisher, logger, observe } = loops;
   let isStandby: boolean | null = null;
   await Promise.all([
-    repeat(loops, 'completions', stop, async () => {
+    repeat(loops, 'cannot publish completions, retrying', stop, async () => {
       const step = await publisher.step();
       observe(step);
       if ((step.kind === 'standby') !== isStandby) {
@@ -37,7 +37,7 @@ export async function runPublishing(loops: PublishingLoops, stop: AbortSignal): 
       if (step.messages > 0) logger.debug({ messages: step.messages }, 'completions published');
       return step.hasMoved;
     }),
-    repeat(loops, 'completions that are held back', stop, async () => {
+    repeat(loops, 'cannot publish held back completions, retrying', stop, async () => {
       const { hasMoved, heldBack, caughtUp } = await publisher.stepBacklogs();
       report(heldBack, logger);
       for (const operator of caughtUp) logger.info({ operator }, 'completions are no longer held back');
@@ -46,10 +46,10 @@ export async function runPublishing(loops: PublishingLoops, stop: AbortSignal): 
   ]);
 }
 
-/** @param step returns whether there may be more to do at once */
+/** @param failed the log message of a failure @param step returns whether there may be more to do at once */
 async function repeat(
   { clock, logger, intervalMs, observe }: PublishingLoops,
-  what: string,
+  failed: string,
   stop: AbortSignal,
   step: () => Promise<boolean>,
 ): Promise<void> {
@@ -58,13 +58,13 @@ async function repeat(
     let waitMs = 0;
     try {
       if (!(await step())) waitMs = intervalMs;
-      if (failures > 0) logger.info({ failures }, `publishing ${what} again`);
+      if (failures > 0) logger.info({ failures }, 'publishing again');
       failures = 0;
     } catch (error) {
       failures++;
       observe();
       waitMs = backoffMs(failures);
-      logger.warn({ failures, waitMs, error: messageOf(error) }, `cannot publish ${what}, retrying`);
+      logger.warn({ failures, waitMs, error: messageOf(error) }, failed);
     }
     if (waitMs > 0) await clock.sleep(waitMs, stop);
   }

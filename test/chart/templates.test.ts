@@ -6,7 +6,11 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
 import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { isUsualSetting } from '../../dev/generate/chart';
-import { CONSOLE_SETTINGS, PUBLISHING_WEBHOOK_SETTINGS } from '../../src/commands/settings';
+import {
+  COMPLETIONS_SETTINGS,
+  CONSOLE_SETTINGS,
+  PUBLISHING_WEBHOOK_SETTINGS,
+} from '../../src/commands/settings';
 import { SETTINGS, settingsOf } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
 import {
@@ -222,9 +226,11 @@ withHelm(
       '--values',
       file,
       '--set',
-      'webhook.enabled=true,console.enabled=true',
+      'webhook.enabled=true,console.enabled=true,completions.enabled=true',
       '--set',
       'console.secrets.DATABASE_URL.secret=some,console.secrets.DATABASE_URL.key=DATABASE_URL',
+      '--set',
+      'completions.secrets.DATABASE_URL.secret=some,completions.secrets.DATABASE_URL.key=DATABASE_URL',
     ]);
     const podOf = (component: string) => {
       const name = `here-promo-intake-${component}`;
@@ -240,11 +246,15 @@ withHelm(
       `${name}_FILE`,
     ]);
     const ofConsole = CONSOLE_SETTINGS.flatMap(settingsOf).flatMap((name) => [name, `${name}_FILE`]);
+    const ofCompletions = COMPLETIONS_SETTINGS.flatMap(settingsOf).flatMap((name) => [name, `${name}_FILE`]);
     const wanted = {
-      worker: expected.filter((name) => !/^(WEBHOOK|CONSOLE)_/.test(name)),
+      worker: expected.filter((name) => !/^(WEBHOOK|CONSOLE|COMPLETION)_/.test(name)),
       // The reader's own address may hold a password.
       console: expected.filter(
         (name) => ofConsole.some((each) => each === name) && name !== 'DATABASE_PASSWORD_FILE',
+      ),
+      completions: expected.filter(
+        (name) => ofCompletions.some((each) => each === name) && name !== 'DATABASE_PASSWORD_FILE',
       ),
       webhook: expected.filter((name) => ofWebhook.some((each) => each === name)),
     };

@@ -83,6 +83,11 @@ default
 {{- merge (dict) (default dict .Values.pseudonyms) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
 {{- end -}}
 
+{{/* The same for the completions. */}}
+{{- define "promo-intake.completions" -}}
+{{- merge (dict) (default dict .Values.completions) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
+{{- end -}}
+
 {{- define "promo-intake.consolePort" -}}
 {{ int (default 8083 .Values.settings.CONSOLE_PORT) }}
 {{- end -}}
@@ -96,6 +101,7 @@ default
 {{- $watched := include "promo-intake.components" . | fromYamlArray -}}
 {{- if (include "promo-intake.rollups" . | fromYaml).enabled }}{{ $watched = append $watched "rollups" }}{{ end -}}
 {{- if (include "promo-intake.pseudonyms" . | fromYaml).enabled }}{{ $watched = append $watched "pseudonyms" }}{{ end -}}
+{{- if (include "promo-intake.completions" . | fromYaml).enabled }}{{ $watched = append $watched "completions" }}{{ end -}}
 {{- $watched | toYaml -}}
 {{- end -}}
 
@@ -136,7 +142,7 @@ characters.
 {{- end -}}
 
 {{/*
-The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook and of the console. These two, the rollups and the pseudonyms have the
+The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook, of the console and of completions. These, the rollups and the pseudonyms have the
 settings that they read; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
@@ -160,7 +166,8 @@ settings that they read; `own` has the ones that differ from the workers. Takes 
 {{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (hasPrefix "REJECT_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
 {{- $isOfConsole := or (hasPrefix "CONSOLE_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
 {{- $isOfRollups := or (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LIVENESS_SECONDS" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
-{{- $isOf := dict "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "pseudonyms" (or $isOfRollups (hasPrefix "PSEUDONYM_" $name)) "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name))) -}}
+{{- $isOfCompletions := or (eq $name "COMPLETION_TOPIC") $isOfRollups (and (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
+{{- $isOf := dict "completions" $isOfCompletions "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "pseudonyms" (or $isOfRollups (hasPrefix "PSEUDONYM_" $name)) "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name) (hasPrefix "COMPLETION_" $name))) -}}
 {{- if get $isOf $component }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
@@ -276,7 +283,7 @@ securityContext:
 {{/* The common part of all pods, except the service account. Workers and webhook have their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
-{{- if has .component (list "worker" "webhook" "console" "rollups" "pseudonyms") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
+{{- if has .component (list "worker" "webhook" "console" "rollups" "pseudonyms" "completions") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -363,6 +370,11 @@ annotations:
 {{- if and $pseudonyms.enabled (not $pseudonyms.secrets.PSEUDONYM_KEYS) }}{{ $faults = append $faults "pseudonyms.secrets.PSEUDONYM_KEYS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the key of the pseudonyms, or disable pseudonyms" }}{{ end -}}
 {{- if and $pseudonyms.enabled (not (or $pseudonyms.settings.DATABASE_URL $pseudonyms.secrets.DATABASE_URL)) }}{{ $faults = append $faults "pseudonyms.secrets.DATABASE_URL is missing: the pseudonyms would run as the workers' role, which cannot write their tables; set it, or pseudonyms.settings.DATABASE_URL, to the address with the role of migration.grant.pseudonyms" }}{{ end -}}
 {{- if and $pseudonyms.settings.DATABASE_URL $pseudonyms.secrets.DATABASE_URL }}{{ $faults = append $faults "pseudonyms.settings.DATABASE_URL and pseudonyms.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- $completions := include "promo-intake.completions" $ | fromYaml -}}
+{{- if and $completions.enabled (not .settings.COMPLETION_TOPIC) }}{{ $faults = append $faults "settings.COMPLETION_TOPIC is missing: set it to the topic of completions, such as promo.completion.v1.{operator}, or disable completions" }}{{ end -}}
+{{- if and $completions.enabled (not (or .settings.KAFKA_BROKERS $completions.settings.KAFKA_BROKERS)) }}{{ $faults = append $faults "completions.settings.KAFKA_BROKERS is missing: set it, or settings.KAFKA_BROKERS, to the brokers, as host:port, comma-separated" }}{{ end -}}
+{{- if and $completions.enabled (not (or $completions.settings.DATABASE_URL $completions.secrets.DATABASE_URL)) }}{{ $faults = append $faults "completions.secrets.DATABASE_URL is missing: completions would be published as the workers' role, which cannot read their ledger; set it, or completions.settings.DATABASE_URL, to the address with the role of migration.grant.completions" }}{{ end -}}
+{{- if and $completions.settings.DATABASE_URL $completions.secrets.DATABASE_URL }}{{ $faults = append $faults "completions.settings.DATABASE_URL and completions.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor makes Prometheus scrape the pods, but no peer may reach HTTP_PORT; set it to the peers of Prometheus, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
 {{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set reference.existing" (len .reference.data)) }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
