@@ -189,6 +189,48 @@ test('an export is a file that changes nothing, and --json lists versions and wi
   });
 });
 
+test('promo.promotions has the states, versions and windows that promotions list prints [P17] [P21] [P22]', async () => {
+  const of = (target: number, ...more: readonly string[]) =>
+    [
+      `{ id: once, operator: acme, type: bet_count, target: ${target} }`,
+      `{ id: days, operator: acme, type: bet_count, target: ${target}, window: { every: day }, time_zone: America/Santiago }`,
+      `{ id: weeks, operator: acme, type: bet_count, target: ${target}, window: { every: week, starts: sunday }, time_zone: Europe/Warsaw, from: 2026-11-05T10:00 }`,
+      `{ id: ended, operator: acme, type: bet_count, target: 1, to: 2020-01-01T00:00Z }`,
+      `{ id: later, operator: acme, type: bet_count, target: ${target}, from: 2999-01-01T00:00Z }`,
+      ...more,
+    ].map((each) => `  - ${each}\n`);
+  const gone = '{ id: gone, operator: acme, type: bet_count, target: 1 }';
+  const months = (target: number) =>
+    `{ id: months, operator: acme, type: bet_count, target: ${target}, window: { every: month, starts: 3 }, time_zone: Asia/Kathmandu }`;
+  await run(`promotions apply ${file('a.yaml', `promotions:\n${of(1, gone, months(1)).join('')}`)}`);
+  await run(
+    `promotions apply ${file('b.yaml', `promotions:\n${of(2, months(1)).join('')}`)} --recompute --allow-removal`,
+  );
+  await run(`promotions apply ${file('c.yaml', `promotions:\n${of(2, months(2)).join('')}`)}`);
+  const { promotions } = JSON.parse((await run('promotions list --json'))[1]);
+  const listed = promotions.map(({ promotion, state, version, window }: Record<string, unknown>) =>
+    JSON.stringify([promotion, state, version, window ?? null]),
+  );
+  const time = (column: string) => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+  const shown =
+    await store.rows(`select promotion_id, state, version, window_key, ${time('window_starts_at')}, ${time('window_ends_at')}
+    from promo.promotions order by promotion_id collate "C"`);
+  expect(
+    shown.map(([promotion, state, version, key, starts_at, ends_at]) =>
+      JSON.stringify([promotion, state, Number(version), key === null ? null : { key, starts_at, ends_at }]),
+    ),
+  ).toEqual(listed);
+  expect(shown.map(([promotion, state, version]) => `${promotion} ${version} ${state}`)).toEqual([
+    'days 2 counts',
+    'ended 1 is over',
+    'gone 1 was removed',
+    'later 2 begins later',
+    'months 1 counts',
+    'once 2 counts',
+    'weeks 2 counts',
+  ]);
+});
+
 test('retention names the promotions that cannot be computed again afterwards [P21]', async () => {
   const weekly = 'window: { every: day }, time_zone: Europe/Warsaw';
   file(
