@@ -49,8 +49,8 @@ function* playersText(
 ): Generator<string> {
   if (promotion.goal.rule === 'rank') {
     const ranked = ranking(promotion, players);
-    for (const { rank, progress } of ranked.slice(0, PLAYERS_SHOWN))
-      yield `${rank}. ${plain(progress.playerRef)}: ${counted(Number(progress.score), 'point')}${completionsText(preview, progress)}`;
+    for (const [index, progress] of ranked.slice(0, PLAYERS_SHOWN).entries())
+      yield `${index + 1}. ${plain(progress.playerRef)}: ${counted(Number(progress.score), 'point')}${completionsText(preview, progress)}`;
     if (ranked.length > PLAYERS_SHOWN)
       yield `and ${ranked.length - PLAYERS_SHOWN} more ranks (--json has all)`;
     return;
@@ -124,7 +124,7 @@ export function* previewObjects({
     const { id, type } = promotion.definition;
     for (const [window, players] of byWindow(preview, promotion)) {
       const place = { promotion: id, type, window: windowObject(window) };
-      const ranks = new Map(ranking(promotion, players).map(({ rank, progress }) => [progress, rank]));
+      const ranks = new Map(ranking(promotion, players).map((progress, index) => [progress, index + 1]));
       for (const progress of players) {
         const { playerRef } = progress;
         const own = { ...place, player_ref: playerRef };

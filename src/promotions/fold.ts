@@ -5,23 +5,11 @@
  * It is the reference of the rules: every store has to agree with it. It keeps all entries, so it suits files
  * and tests.
  */
-import { BEFORE_ALL, type PromotionWindow } from './calendar';
 import type { CompletionEntry } from './completion';
-import { type HeldCompletion, Judge } from './judging';
+import { Counting, type PromotionVersion } from './counting';
+import { type HeldCompletion, heldBy } from './judging';
 import type { LedgerEntry, RoundCredit } from './ledger-entry';
-import { type Credit, matchEntry } from './matching';
-import { PlayerProgress } from './player-progress';
-import type { CompiledPromotion } from './terms';
-
-/** A version of a promotion, and the windows that it counts. */
-export interface PromotionVersion {
-  readonly version: number;
-  readonly promotion: CompiledPromotion;
-  /** It counts windows that begin at this time or later; null: all. */
-  readonly since: bigint | null;
-  /** It counts windows that begin before this time; null: all, BEFORE_ALL: none. */
-  readonly until: bigint | null;
-}
+import type { PlayerProgress } from './player-progress';
 
 /** The entries of a round, and the credit of the round. */
 interface CreditedRound {
@@ -33,29 +21,23 @@ export class PromotionFold {
   private readonly entries = new Set<number>();
   private readonly reversed = new Set<number>();
   private readonly rounds = new Map<string, CreditedRound>();
-  private readonly players: Map<string, PlayerProgress>[];
-  private readonly judge = new Judge();
-  /** The verdict that is being applied, and the progress that it has changed so far. */
-  private changeNo = 0;
-  private changedAt = 0n;
-  private readonly changed = new Set<PlayerProgress>();
+  private readonly counting: Counting;
 
   /** @param keepsRounds false where no round is credited to another player: it needs half the memory */
   constructor(
     readonly versions: readonly PromotionVersion[],
     private readonly keepsRounds = true,
   ) {
-    this.players = versions.map(() => new Map());
+    this.counting = new Counting(versions);
   }
 
   /** Takes a row. Rows come in the order of their changeNo; a row that comes again changes nothing. */
   take(entry: LedgerEntry): void {
     if (!this.isNew(entry)) return;
-    this.beginChange(entry.changeNo, entry.enteredAt);
-    const { feedId, roundId } = entry;
+    const { feedId, roundId, changeNo, enteredAt } = entry;
     const round = roundId === null || !this.keepsRounds ? undefined : this.roundOf(feedId, roundId);
     round?.entries.push(entry);
-    this.add(entry, playerOf(entry, round?.credit ?? null), 1n);
+    this.counting.add(entry, playerOf(entry, round?.credit ?? null), 1n, { changeNo, at: enteredAt });
   }
 
   /** Credits a round to another player, before or after its entries. The first credit of a round stays. */
@@ -72,12 +54,11 @@ export class PromotionFold {
   private moveRound(round: CreditedRound, credit: RoundCredit, changeNo: number, at: bigint): void {
     const before = round.credit;
     round.credit = credit;
-    this.beginChange(changeNo, at);
     for (const entry of round.entries) {
       const [from, to] = [playerOf(entry, before), playerOf(entry, credit)];
       if (from === to) continue;
-      this.add(entry, from, -1n);
-      this.add(entry, to, 1n);
+      this.counting.add(entry, from, -1n, { changeNo, at });
+      this.counting.add(entry, to, 1n, { changeNo, at });
     }
   }
 
@@ -88,22 +69,21 @@ export class PromotionFold {
    * @param asOf the time up to which rows were taken, in microseconds since 1970
    */
   endSlice(asOf: bigint): CompletionEntry[] {
-    this.endChange();
-    return this.judge.endSlice(asOf);
+    return this.counting.endSlice(asOf).entries;
   }
 
   completionsOf(progress: PlayerProgress): ReadonlyMap<number, HeldCompletion> {
-    return this.judge.heldBy(progress);
+    return heldBy(progress);
   }
 
   /** How many players have progress, each window of each version counted. */
   get size(): number {
-    return this.players.reduce((sum, players) => sum + players.size, 0);
+    return this.counting.size;
   }
 
   /** The progress of all players, by version and in no order. */
-  *progress(): Generator<PlayerProgress> {
-    for (const players of this.players) yield* players.values();
+  progress(): Iterable<PlayerProgress> {
+    return this.counting.progress();
   }
 
   private isNew({ entryId, reversesEntryId }: LedgerEntry): boolean {
@@ -126,63 +106,6 @@ export class PromotionFold {
     }
     return round;
   }
-
-  /** All rows of one verdict are one step: a refund takes its whole round back at once. */
-  private beginChange(changeNo: number, at: bigint): void {
-    if (changeNo !== this.changeNo) this.endChange();
-    this.changeNo = changeNo;
-    this.changedAt = at;
-  }
-
-  private endChange(): void {
-    if (this.changed.size === 0) return;
-    const step = { changeNo: this.changeNo, at: this.changedAt };
-    for (const progress of this.changed) {
-      progress.applyChange(step);
-      this.judge.touch(progress);
-    }
-    this.changed.clear();
-  }
-
-  private add(entry: LedgerEntry, playerRef: string, sign: 1n | -1n): void {
-    for (const [index, version] of this.versions.entries()) {
-      const match = matchEntry(version.promotion, entry);
-      if (match === undefined || 'miss' in match || !isOf(version, match.window)) continue;
-      const progress = this.progressOf(index, version, match.window, playerRef);
-      for (const credit of match.credits) progress.add(signed(credit, sign));
-      this.changed.add(progress);
-    }
-  }
-
-  private progressOf(
-    index: number,
-    version: PromotionVersion,
-    window: PromotionWindow,
-    playerRef: string,
-  ): PlayerProgress {
-    const players = this.players[index];
-    if (players === undefined) throw new RangeError('no such version');
-    const key = `${window.key}\0${playerRef}`;
-    let found = players.get(key);
-    if (found === undefined) {
-      found = new PlayerProgress(version.promotion, version.version, window, playerRef);
-      players.set(key, found);
-    }
-    return found;
-  }
-}
-
-/** Whether a version counts a window. A changed definition begins with a whole window (P17). */
-export function isOf(
-  { since, until }: Pick<PromotionVersion, 'since' | 'until'>,
-  { startsAt }: PromotionWindow,
-): boolean {
-  const begin = startsAt ?? BEFORE_ALL;
-  return (since === null || begin >= since) && (until === null || begin < until);
-}
-
-function signed({ item, currency, amount }: Credit, sign: 1n | -1n): Credit {
-  return { item, currency, amount: amount * sign };
 }
 
 function playerOf({ playerRef, brand }: LedgerEntry, credit: RoundCredit | null): string {

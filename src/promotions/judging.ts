@@ -1,163 +1,121 @@
 /**
- * Judges progress at the end of a slice: completes, revokes and confirms (docs/rules.md, P11-P15).
+ * Judges progress: closes leaderboards, and at the end of a slice completes, revokes and confirms
+ * (docs/rules.md, P11-P15).
  */
+import type { AttemptChange, ProgressStep } from './attempts';
+import { Board } from './board';
 import { type CompletionEntry, type CompletionKey, completionIdOf } from './completion';
-import type { PlayerProgress, ProgressStep } from './player-progress';
-import { compareBytes, ranking } from './ranking';
-import type { CompiledPromotion } from './terms';
+import type { PlayerProgress } from './player-progress';
+import { compareBytes } from './ranking';
 
 /** A completion that holds. */
 export interface HeldCompletion {
   readonly key: CompletionKey;
   readonly completionId: string;
   readonly at: bigint;
-  isConfirmed: boolean;
+  readonly isConfirmed: boolean;
 }
 
-/** The completions of one player in one window. */
-interface Completions {
-  readonly held: Map<number, HeldCompletion>;
-  readonly attempts: Map<number, number>;
-}
-
-/** The players of one window of a leaderboard. */
-interface Board {
-  readonly promotion: CompiledPromotion;
-  readonly players: Set<PlayerProgress>;
-  /** When its ranks count; null: never. */
-  readonly closesAt: bigint | null;
-  isClosed: boolean;
-  isTouched: boolean;
+export interface SliceEnd {
+  /** Changes of the ledger of completions, in their order. */
+  readonly entries: CompletionEntry[];
+  /** The ordinals whose attempts changed, by progress. */
+  readonly changed: ReadonlyMap<PlayerProgress, readonly number[]>;
 }
 
 export class Judge {
+  /** Progress that changed since the end of the last slice. */
   private readonly touched = new Set<PlayerProgress>();
-  private readonly records = new Map<PlayerProgress, Completions>();
   private readonly boards = new Map<string, Board>();
-  /** Completions that wait for their confirmation. */
-  private readonly waiting = new Map<HeldCompletion, bigint>();
+  /** Progress with a completion that waits for its confirmation. */
+  private readonly waiting = new Set<PlayerProgress>();
 
-  /** Notes that progress changed since the end of the last slice. */
-  touch(progress: PlayerProgress): void {
-    if (progress.promotion.goal.rule !== 'rank') this.touched.add(progress);
-    else {
-      const board = this.boardOf(progress);
-      board.players.add(progress);
-      board.isTouched = true;
-    }
-  }
-
-  /** The completions of a player that hold, by ordinal. */
-  heldBy(progress: PlayerProgress): ReadonlyMap<number, HeldCompletion> {
-    return this.records.get(progress)?.held ?? NONE_HELD;
-  }
-
-  endSlice(asOf: bigint): CompletionEntry[] {
-    const entries: CompletionEntry[] = [];
-    for (const progress of this.touched)
-      this.compare(progress, progress.attainedBy(), progress.lastStep ?? NO_STEP, entries);
-    this.touched.clear();
-    for (const board of this.boards.values()) this.closeBoard(board, asOf, entries);
-    for (const [held, confirmAfter] of this.waiting) {
-      const at = held.at + confirmAfter;
-      if (at > asOf) continue;
-      this.waiting.delete(held);
-      held.isConfirmed = true;
-      entries.push({
-        ...held.key,
-        completionId: held.completionId,
-        change: 'confirmed',
-        changeNo: null,
-        at,
-      });
-    }
-    return entries.sort(inOrder);
-  }
-
-  private boardOf(progress: PlayerProgress): Board {
+  /** The leaderboard of a player's window. */
+  boardOf(progress: PlayerProgress): Board {
     const { promotion, version, window } = progress;
     const { operator, id } = promotion.definition;
     const key = JSON.stringify([operator, id, version, window.key]);
     let board = this.boards.get(key);
     if (board === undefined) {
       const closesAt = window.endsAt === null ? null : window.endsAt + (promotion.acceptsLate ?? 0n);
-      board = { promotion, players: new Set(), closesAt, isClosed: false, isTouched: false };
+      board = new Board(promotion, closesAt);
       this.boards.set(key, board);
     }
     return board;
   }
 
-  /** Ranks the players once the window is closed, and again where an event or a refund comes later. */
-  private closeBoard(board: Board, asOf: bigint, entries: CompletionEntry[]): void {
-    const { promotion, players, closesAt } = board;
-    if (closesAt === null || asOf < closesAt || (board.isClosed && !board.isTouched)) return;
-    const atClose = !board.isClosed;
-    board.isClosed = true;
-    board.isTouched = false;
-    const ranks = new Map(ranking(promotion, players).map(({ rank, progress }) => [progress, rank]));
-    const latest = latestStep(players);
-    // A rank may change by an event of another player.
-    const step = atClose && latest.at < closesAt ? { ...latest, at: closesAt } : latest;
-    for (const progress of players) {
-      const rank = ranks.get(progress);
-      const attained = rank === undefined ? [] : [[rank, step] as const];
-      this.compare(progress, new Map(attained), step, entries);
-    }
+  /** Called before a row changes progress: a row from after the close finds its leaderboard closed. */
+  prepare(progress: PlayerProgress, enteredAt: bigint): void {
+    if (progress.promotion.goal.rule !== 'rank') return;
+    const board = this.boardOf(progress);
+    if (!board.isClosed && board.isOver(enteredAt)) board.close();
+    board.players.add(progress);
   }
 
-  /** Makes the completions of a player those that the progress has attained. */
-  private compare(
-    progress: PlayerProgress,
-    attained: ReadonlyMap<number, ProgressStep>,
-    latest: ProgressStep,
-    entries: CompletionEntry[],
-  ): void {
-    if (attained.size === 0 && !this.records.has(progress)) return;
-    const { held, attempts } = this.recordOf(progress);
-    for (const [ordinal, completion] of held) {
-      if (attained.has(ordinal)) continue;
-      held.delete(ordinal);
-      this.waiting.delete(completion);
-      const { key, completionId } = completion;
-      entries.push({ ...key, completionId, change: 'revoked', ...latest });
+  /** Ends the step of one verdict. */
+  endStep(changed: Iterable<PlayerProgress>, step: ProgressStep): void {
+    const byBoard = new Map<Board, PlayerProgress[]>();
+    for (const progress of changed) {
+      progress.applyChange(step);
+      this.touched.add(progress);
+      if (progress.promotion.goal.rule !== 'rank') continue;
+      const board = this.boardOf(progress);
+      const players = byBoard.get(board);
+      if (players === undefined) byBoard.set(board, [progress]);
+      else players.push(progress);
     }
-    for (const [ordinal, step] of attained) {
-      if (held.has(ordinal)) continue;
-      const attempt = (attempts.get(ordinal) ?? 0) + 1;
-      attempts.set(ordinal, attempt);
-      const key = keyOf(progress, ordinal, attempt);
-      const made: HeldCompletion = {
-        key,
-        completionId: completionIdOf(key),
-        at: step.at,
-        isConfirmed: false,
-      };
-      held.set(ordinal, made);
-      const { confirmAfter } = progress.promotion;
-      if (confirmAfter !== null) this.waiting.set(made, confirmAfter);
-      entries.push({ ...key, completionId: made.completionId, change: 'completed', ...step });
-    }
+    for (const [board, players] of byBoard) board.update(players, step);
   }
 
-  private recordOf(progress: PlayerProgress): Completions {
-    let found = this.records.get(progress);
-    if (found === undefined) {
-      found = { held: new Map(), attempts: new Map() };
-      this.records.set(progress, found);
+  /** Adds progress whose completions wait for their confirmation. */
+  await(progress: PlayerProgress): void {
+    this.waiting.add(progress);
+  }
+
+  /** @param asOf the time up to which rows were taken, in microseconds since 1970 */
+  endSlice(asOf: bigint): SliceEnd {
+    const settling = new Set(this.touched);
+    this.touched.clear();
+    for (const board of this.boards.values()) {
+      if (board.closesAt !== null && asOf >= board.closesAt) board.close();
+      // A rank may change by an event of another player.
+      for (const progress of board.takeMoved()) settling.add(progress);
     }
-    return found;
+    const changed = new Map<PlayerProgress, readonly number[]>();
+    const entries: CompletionEntry[] = [];
+    for (const progress of settling) {
+      if (!progress.hasAttempts) continue;
+      const { changes, ordinals } = progress.attempts.settle(progress.promotion.confirmAfter);
+      if (ordinals.length > 0) changed.set(progress, ordinals);
+      for (const change of changes) entries.push(entryOf(progress, change));
+      if (progress.promotion.confirmAfter !== null && changes.length > 0) this.waiting.add(progress);
+    }
+    for (const progress of this.waiting) {
+      let isWaiting = false;
+      for (const [ordinal, { confirmsAt }] of progress.attempts.held()) {
+        const change = progress.attempts.confirm(ordinal, asOf);
+        if (change === undefined) isWaiting ||= confirmsAt !== null;
+        else {
+          entries.push(entryOf(progress, change));
+          changed.set(progress, [...(changed.get(progress) ?? []), ordinal]);
+        }
+      }
+      if (!isWaiting) this.waiting.delete(progress);
+    }
+    return { entries: entries.sort(inOrder), changed };
   }
 }
 
-const NONE_HELD: ReadonlyMap<number, HeldCompletion> = new Map();
-const NO_STEP: ProgressStep = { changeNo: 0, at: 0n };
-
-/** The latest change of any player. */
-function latestStep(players: Iterable<PlayerProgress>): ProgressStep {
-  let latest = NO_STEP;
-  for (const { lastStep } of players)
-    if (lastStep !== null && lastStep.changeNo > latest.changeNo) latest = lastStep;
-  return latest;
+/** The completions of a player that hold, by ordinal. */
+export function heldBy(progress: PlayerProgress): ReadonlyMap<number, HeldCompletion> {
+  const held = new Map<number, HeldCompletion>();
+  if (!progress.hasAttempts) return held;
+  for (const [ordinal, { attempt, at, confirmsAt }] of progress.attempts.held()) {
+    const key = keyOf(progress, ordinal, attempt);
+    const isConfirmed = progress.promotion.confirmAfter !== null && confirmsAt === null;
+    held.set(ordinal, { key, completionId: completionIdOf(key), at, isConfirmed });
+  }
+  return held;
 }
 
 const CHANGE_ORDER = ['revoked', 'completed', 'confirmed'] as const;
@@ -171,6 +129,14 @@ function inOrder(a: CompletionEntry, b: CompletionEntry): number {
     a.ordinal - b.ordinal ||
     compareBytes(a.playerRef, b.playerRef)
   );
+}
+
+function entryOf(
+  progress: PlayerProgress,
+  { change, ordinal, attempt, step }: AttemptChange,
+): CompletionEntry {
+  const key = keyOf(progress, ordinal, attempt);
+  return { ...key, completionId: completionIdOf(key), change, changeNo: step.changeNo, at: step.at };
 }
 
 function keyOf(progress: PlayerProgress, ordinal: number, attempt: number): CompletionKey {

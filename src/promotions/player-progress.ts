@@ -1,24 +1,29 @@
 /** The progress of one player in one window of one promotion (docs/rules.md, P7-P12). */
 import { attainedBy, type ProgressRow, scoreOf } from './attainment';
+import { Attempts, type ProgressStep } from './attempts';
 import type { PromotionWindow } from './calendar';
 import type { Credit } from './matching';
 import type { CompiledPromotion } from './terms';
 
-/** A verdict, and the time of its rows. */
-export interface ProgressStep {
-  readonly changeNo: number;
-  readonly at: bigint;
+/** The progress that a store keeps between slices. */
+export interface StoredProgress {
+  readonly rows: readonly ProgressRow[];
+  readonly attained: number;
+  readonly score: bigint;
+  readonly scoredNo: number | null;
 }
 
 export class PlayerProgress {
   /** Few rows, so that an array needs less memory than a map and is as fast. */
-  private readonly values: ProgressRow[] = [];
-  /** The verdict that last attained each ordinal: the first is at the start. Null: none was attained. */
-  private steps: ProgressStep[] | null = null;
+  private values: ProgressRow[] = [];
+  /** Null for a player who has attained nothing yet: most have not, and it needs memory. */
+  private known: Attempts | null = null;
+  /** The completions that the rows are worth now. */
+  attained = 0;
   /** The points of a leaderboard. */
   score = 0n;
   /** The last verdict that changed the points. The player has had them since then. */
-  scored: ProgressStep | null = null;
+  scoredNo: number | null = null;
   lastStep: ProgressStep | null = null;
 
   constructor(
@@ -28,18 +33,28 @@ export class PlayerProgress {
     readonly playerRef: string,
   ) {}
 
+  get attempts(): Attempts {
+    this.known ??= new Attempts();
+    return this.known;
+  }
+
+  get hasAttempts(): boolean {
+    return this.known !== null;
+  }
+
+  restoreAttempts(attempts: Attempts): void {
+    this.known = attempts;
+  }
+
+  restore({ rows, attained, score, scoredNo }: StoredProgress): void {
+    this.values = rows.map((row) => ({ ...row }));
+    this.attained = attained;
+    this.score = score;
+    this.scoredNo = scoredNo;
+  }
+
   rows(): readonly ProgressRow[] {
     return this.values;
-  }
-
-  /** The completions that the rows are worth now. */
-  get attained(): number {
-    return this.steps?.length ?? 0;
-  }
-
-  /** The verdict that last attained each ordinal from 1 to `attained`. */
-  attainedBy(): ReadonlyMap<number, ProgressStep> {
-    return new Map(this.steps?.map((step, index) => [index + 1, step]));
   }
 
   add({ item, currency, amount }: Credit): void {
@@ -53,14 +68,13 @@ export class PlayerProgress {
     this.lastStep = step;
     if (this.promotion.goal.rule === 'rank') {
       const score = scoreOf(this.promotion, this.values);
-      if (score !== this.score) this.scored = step;
+      if (score !== this.score) this.scoredNo = step.changeNo;
       this.score = score;
       return;
     }
     const attained = attainedBy(this.promotion, this.values);
-    if (attained === this.attained) return;
-    this.steps ??= [];
-    this.steps.length = Math.min(this.steps.length, attained);
-    while (this.steps.length < attained) this.steps.push(step);
+    for (let ordinal = this.attained; ordinal > attained; ordinal--) this.attempts.lose(ordinal, step);
+    for (let ordinal = this.attained + 1; ordinal <= attained; ordinal++) this.attempts.attain(ordinal, step);
+    this.attained = attained;
   }
 }

@@ -54,7 +54,9 @@ export class Preview {
       .filter(({ operator }) => operator === source.operatorId)
       .map(compilePromotion);
     this.fold = new PromotionFold(
-      this.promotions.map((promotion) => ({ version: 1, promotion, since: null, until: null })),
+      this.promotions.map((promotion) => ({
+        ...{ version: 1, promotion, since: null, until: null, removedAt: null },
+      })),
       credits.length > 0,
     );
     // The order does not matter (B4).

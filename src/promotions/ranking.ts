@@ -2,27 +2,21 @@
 import type { PlayerProgress } from './player-progress';
 import type { CompiledPromotion } from './terms';
 
-export interface Ranked {
-  readonly rank: number;
-  readonly progress: PlayerProgress;
-}
-
 /**
  * The players with points, the best first, up to the number of ranks that are kept. Of equal points, the
  * player who has had them longer is before the other.
  */
-export function ranking({ goal }: CompiledPromotion, players: Iterable<PlayerProgress>): Ranked[] {
+export function ranking({ goal }: CompiledPromotion, players: Iterable<PlayerProgress>): PlayerProgress[] {
   const most = goal.rule === 'rank' ? goal.keepRanks : 0;
   return [...players]
     .filter(({ score }) => score > 0n)
-    .sort(inOrder)
-    .slice(0, most)
-    .map((progress, index) => ({ rank: index + 1, progress }));
+    .sort(compareRanked)
+    .slice(0, most);
 }
 
-function inOrder(a: PlayerProgress, b: PlayerProgress): number {
+export function compareRanked(a: PlayerProgress, b: PlayerProgress): number {
   if (a.score !== b.score) return a.score > b.score ? -1 : 1;
-  const earlier = (a.scored?.changeNo ?? 0) - (b.scored?.changeNo ?? 0);
+  const earlier = (a.scoredNo ?? 0) - (b.scoredNo ?? 0);
   return earlier === 0 ? compareBytes(a.playerRef, b.playerRef) : earlier;
 }
 

@@ -3,9 +3,9 @@
  * A store keeps them. No window is ever counted by two versions.
  */
 import { BEFORE_ALL, type Calendar, earlier, later, ONLY_WINDOW, type PromotionWindow } from './calendar';
+import { isOf } from './counting';
 import type { PromotionDefinition } from './definition';
 import { differencesOf } from './fields';
-import { isOf } from './fold';
 import { instantText } from './local-time';
 import { compilePromotion } from './terms';
 

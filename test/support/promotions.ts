@@ -1,8 +1,9 @@
 /** Promotions and rows of the ledger, made in a test. */
 import { parsePromotions } from '../../src/promotion-file/promotion-file';
 import type { CompletionEntry } from '../../src/promotions/completion';
+import type { PromotionVersion } from '../../src/promotions/counting';
 import type { PromotionDefinition } from '../../src/promotions/definition';
-import { PromotionFold, type PromotionVersion } from '../../src/promotions/fold';
+import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
 import type { PlayerProgress } from '../../src/promotions/player-progress';
 import { compilePromotion } from '../../src/promotions/terms';
@@ -21,7 +22,9 @@ export function definitionsOf(...flows: readonly string[]): readonly PromotionDe
 }
 
 export const versionsOf = (definitions: readonly PromotionDefinition[]): PromotionVersion[] =>
-  definitions.map((each) => ({ version: 1, promotion: compilePromotion(each), since: null, until: null }));
+  definitions.map((each) => ({
+    ...{ version: 1, promotion: compilePromotion(each), since: null, until: null, removedAt: null },
+  }));
 
 export interface EntryFields {
   readonly player?: string;

@@ -285,7 +285,7 @@ describe('leaderboard', () => {
     const [version] = versions;
     if (version === undefined) throw new Error('no version');
     return ranking(version.promotion, fold.progress()).map(
-      ({ rank, progress }) => `${rank} ${progress.playerRef} ${progress.score}`,
+      ({ playerRef, score }, index) => `${index + 1} ${playerRef} ${score}`,
     );
   };
 
@@ -560,8 +560,8 @@ describe('a changed definition', () => {
     for (const at of ['2026-12-01T23:59:59Z', '2026-12-02T00:00:00Z']) ledger.entry({ at });
     const { fold } = foldSlices(
       [
-        { version: 1, promotion: old, since: null, until: since },
-        { version: 2, promotion: now, since, until: null },
+        { version: 1, promotion: old, since: null, until: since, removedAt: null },
+        { version: 2, promotion: now, since, until: null, removedAt: null },
       ],
       [ledger.rows],
     );

@@ -1,0 +1,77 @@
+/** A leaderboard of one window: its players, its close, and its ranks afterwards (docs/rules.md, P10, P15). */
+import type { ProgressStep } from './attempts';
+import type { PlayerProgress } from './player-progress';
+import { compareRanked, ranking } from './ranking';
+import type { CompiledPromotion } from './terms';
+
+export class Board {
+  /** All players, or at least those who may be ranked at any step of the slice. */
+  readonly players = new Set<PlayerProgress>();
+  private ranked: readonly PlayerProgress[] = [];
+  /** Players whose rank changed since the end of the last slice. */
+  private readonly moved = new Set<PlayerProgress>();
+  private closed = false;
+
+  /** @param closesAt when its ranks count, in microseconds since 1970; null: never */
+  constructor(
+    private readonly promotion: CompiledPromotion,
+    readonly closesAt: bigint | null,
+  ) {}
+
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
+  /** Takes up a board that was closed in an earlier slice. Its players are those of before this slice. */
+  reopenClosed(): void {
+    this.closed = true;
+    this.ranked = ranking(this.promotion, this.players);
+  }
+
+  /** Whether a row that was made at this time comes after the close. */
+  isOver(at: bigint): boolean {
+    return this.closesAt !== null && at >= this.closesAt;
+  }
+
+  /** Gives the ranks of all events from before the close. */
+  close(): void {
+    if (this.closed || this.closesAt === null) return;
+    this.closed = true;
+    this.changeRanks({ changeNo: null, at: this.closesAt });
+  }
+
+  /** Ends the step of one verdict: each verdict after the close may change ranks. */
+  update(changed: readonly PlayerProgress[], step: ProgressStep): void {
+    if (!this.closed) return;
+    const last = this.ranked.at(-1);
+    const isFull =
+      this.promotion.goal.rule === 'rank' && this.ranked.length === this.promotion.goal.keepRanks;
+    const changesRanks = (each: PlayerProgress) =>
+      this.ranked.includes(each) ||
+      (each.score > 0n && (!isFull || last === undefined || compareRanked(each, last) < 0));
+    if (changed.some(changesRanks)) this.changeRanks(step);
+  }
+
+  /** The players whose ranks changed since the last call. */
+  takeMoved(): PlayerProgress[] {
+    const moved = [...this.moved];
+    this.moved.clear();
+    return moved;
+  }
+
+  private changeRanks(step: ProgressStep): void {
+    const before = this.ranked;
+    const after = ranking(this.promotion, this.players);
+    this.ranked = after;
+    for (const [index, progress] of before.entries()) {
+      if (after[index] === progress) continue;
+      progress.attempts.lose(index + 1, step);
+      this.moved.add(progress);
+    }
+    for (const [index, progress] of after.entries()) {
+      if (before[index] === progress) continue;
+      progress.attempts.attain(index + 1, step);
+      this.moved.add(progress);
+    }
+  }
+}
