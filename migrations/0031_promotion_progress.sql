@@ -8,6 +8,7 @@ create table promo_store.promotion_generations (
   generation int not null,
   promotion_no int not null,
   version int not null,
+  removed_at timestamptz,
   primary key (generation, promotion_no, version),
   foreign key (promotion_no, version) references promo_store.promotion_versions
 );
@@ -15,6 +16,7 @@ comment on table promo_store.promotion_generations is 'The versions that a gener
 comment on column promo_store.promotion_generations.generation is 'Generation of the fold.';
 comment on column promo_store.promotion_generations.promotion_no is 'The promotion.';
 comment on column promo_store.promotion_generations.version is 'The version.';
+comment on column promo_store.promotion_generations.removed_at is 'When the promotion was removed, as the generation counts it; null: it is not removed.';
 
 create table promo_store.promotion_windows (
   window_no int generated always as identity primary key,
@@ -81,7 +83,7 @@ create table promo_store.promotion_attempts (
   ordinal int not null,
   attempt int not null,
   is_held boolean not null,
-  decided_no bigint not null,
+  decided_no bigint,
   decided_at timestamptz not null,
   confirms_at timestamptz,
   primary key (generation, window_no, player_ref, ordinal)
@@ -94,7 +96,7 @@ comment on column promo_store.promotion_attempts.player_ref is 'The player.';
 comment on column promo_store.promotion_attempts.ordinal is 'Number of the completion in the window, from 1. The rank, for a leaderboard.';
 comment on column promo_store.promotion_attempts.attempt is 'How often the ordinal was attained.';
 comment on column promo_store.promotion_attempts.is_held is 'Whether the completion holds.';
-comment on column promo_store.promotion_attempts.decided_no is 'The verdict that attained the ordinal last, or took it back.';
+comment on column promo_store.promotion_attempts.decided_no is 'The verdict, or the change of an attribution, that attained the ordinal last or took it back; null where the time alone did.';
 comment on column promo_store.promotion_attempts.decided_at is 'When it was attained, or taken back.';
 comment on column promo_store.promotion_attempts.confirms_at is 'When it will be confirmed, where it still holds; null: it is confirmed, or never will be.';
 
@@ -124,3 +126,16 @@ comment on column promo_store.promotion_completions.attempt is 'Which attempt of
 comment on column promo_store.promotion_completions.change_no is 'The verdict, or the change of an attribution, that decided the change; null where the time alone did.';
 comment on column promo_store.promotion_completions.changed_at is 'When it became so: a time of the store''s decisions.';
 comment on column promo_store.promotion_completions.entered_at is 'When the fold wrote the entry.';
+
+create function promo_store.completion_id(window_no int, player_ref text, ordinal int, attempt int) returns bytea
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+  select substr(sha256(string_agg(convert_to(part, 'UTF8') || '\x00'::bytea, ''::bytea order by place)), 1, 16)
+  from promo_store.promotion_windows w
+  join promo_store.promotions p using (promotion_no)
+  join promo_store.operators o using (operator_no)
+  cross join lateral unnest(array[o.operator_id, p.promotion_id, w.version::text, $2, w.window_key, $3::text, $4::text]) with ordinality parts (part, place)
+  where w.window_no = $1
+$$;
+comment on function promo_store.completion_id is 'The id of a completion, as src/promotions/completion.ts computes it.';
+revoke execute on function promo_store.completion_id from public;

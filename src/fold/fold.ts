@@ -25,12 +25,16 @@ export interface Slice {
   readonly since: string;
   /** Higher numbers were decided later, or about then. False where rows of another store arrived. */
   readonly isInOrder: boolean;
+  /** Readers see the generation. */
+  readonly isShown: boolean;
 }
 
 export interface SliceResult {
   readonly rows: number;
   /** The latest decided_at; null where there are no rows. */
   readonly newestAt: string | null;
+  /** Why another generation has to be filled; absent: it need not. */
+  readonly rebuild?: string | null;
 }
 
 /** The results of a fold: its statements. */
@@ -38,6 +42,12 @@ export interface Results {
   readonly name: string;
   /** Adds a slice to the results of a generation. */
   fold(session: Session, slice: Slice): Promise<SliceResult>;
+  /**
+   * Called while nothing is decided: some results follow from time alone.
+   * @param now the time of the store, in microseconds since 1970
+   * @returns why another generation has to be filled; null: it need not
+   */
+  passTime?(session: Session, generation: number, now: bigint): Promise<string | null>;
   /** Copies results of the time before `since`, which history no longer has, to another generation. */
   keepOlder(session: Session, from: number, to: number, since: string): Promise<void>;
   /** Deletes some results of a generation. @returns true once there are none */
@@ -87,6 +97,15 @@ const PEEK = {
   and not exists (select from promo_store.fold_generations o where o.fold = f.fold and o.generation <> f.generation)
 from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
 };
+/** Whether nothing was decided since the last slice, once the fold is locked; and the time before it was asked. */
+const STILL_IDLE = {
+  name: 'fold_still_idle',
+  text: `select f.generation, (extract(epoch from transaction_timestamp()) * 1000000)::bigint,
+  g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
+from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
+};
+/** Between two looks at results that follow from time alone. */
+const TIME_PASSES_MS = 10_000;
 const LAG = {
   name: 'fold_lag',
   text: `select extract(epoch from clock_timestamp() - g.caught_up_at) from promo_store.folds f
@@ -166,6 +185,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   const spans = { shown: FIRST_SPAN, filling: FIRST_SPAN, retired: 1 };
   const goals = { shown: options.slice, filling: options.fill, retired: options.fill };
   let turn: 'shown' | 'filling' = 'shown';
+  let timePassesAt = 0;
 
   async function readGenerations(session: Session) {
     const rows = await session.query(GENERATIONS, [name]);
@@ -182,6 +202,17 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       };
     });
     return { generations, since, completeSince };
+  }
+
+  /** @returns false where a generation is filled already, or none is shown yet */
+  async function beginFilling(session: Session, reason: string): Promise<boolean> {
+    const { generations } = await readGenerations(session);
+    const shown = generations.find(({ state }) => state === 'shown');
+    if (shown === undefined || generations.some(({ state }) => state === 'filling')) return false;
+    const next = Math.max(...generations.map(({ generation }) => generation)) + 1;
+    const [[lineage = null] = []] = await session.query(LINEAGE);
+    await session.query(BEGIN_GENERATION, [name, next, 'filling', lineage ?? '', reason]);
+    return true;
   }
 
   /** @returns false where another process folds */
@@ -247,10 +278,13 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       upTo,
       since: isInOrder ? (since.get(of.generation) ?? '-infinity') : '-infinity',
       isInOrder,
+      isShown: of.state === 'shown',
     });
     const state = at(of.state === 'shown' ? upTo : shownAfter);
     const values = [name, of.generation, upTo, present, folded.newestAt, state.isCaughtUp];
     await session.query(MOVE_CURSOR, values);
+    // A generation that lacks something finishes first, and the next one begins then.
+    if (folded.rebuild != null && !isFilling) await beginFilling(session, folded.rebuild);
     if (step.shows) {
       for (const { generation } of generations.filter(({ state }) => state === 'shown')) {
         await results.keepOlder(
@@ -268,12 +302,29 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     return { ...step, ...folded, ms: now() - began, ...state };
   }
 
+  /** Results that follow from time alone are looked at once a while, since it takes a transaction. */
+  async function letTimePass(): Promise<void> {
+    if (results.passTime === undefined || now() < timePassesAt) return;
+    timePassesAt = now() + TIME_PASSES_MS;
+    await inTransaction(store, async (session) => {
+      await session.query(SETTINGS);
+      if (!(await lock(session))) return;
+      const [[generation, at, isCaughtUp] = []] = await session.query(STILL_IDLE, [name]);
+      if (generation == null || at == null || isCaughtUp !== 't') return;
+      const reason = await results.passTime?.(session, Number(generation), BigInt(at));
+      if (reason != null) await beginFilling(session, reason);
+    });
+  }
+
   return {
     async step() {
       const [[isIdle] = []] = await inTransaction(store, (session) =>
         session.query(PEEK, [name, holder, leaseMs]),
       );
-      if (isIdle === 't') return { kind: 'idle', isCaughtUp: true, isFilling: false };
+      if (isIdle === 't') {
+        await letTimePass();
+        return { kind: 'idle', isCaughtUp: true, isFilling: false };
+      }
       const sliced: { state?: Generation['state'] } = {};
       try {
         const stepped = await inTransaction(store, (session) => stepIn(session, sliced));
@@ -294,13 +345,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     rebuild: (reason) =>
       inTransaction(store, async (session) => {
         await session.query(LOCK_FOR_REBUILD, [name]);
-        const { generations } = await readGenerations(session);
-        const shown = generations.find(({ state }) => state === 'shown');
-        if (shown === undefined || generations.some(({ state }) => state === 'filling')) return false;
-        const next = Math.max(...generations.map(({ generation }) => generation)) + 1;
-        const [[lineage = null] = []] = await session.query(LINEAGE);
-        await session.query(BEGIN_GENERATION, [name, next, 'filling', lineage ?? '', reason]);
-        return true;
+        return beginFilling(session, reason);
       }),
     async release() {
       await inTransaction(store, (session) => session.query(RELEASE, [name, holder]));

@@ -23,7 +23,7 @@ export class Board {
   }
 
   /** Takes up a board that was closed in an earlier slice. Its players are those of before this slice. */
-  reopenClosed(): void {
+  restoreClosed(): void {
     this.closed = true;
     this.ranked = ranking(this.promotion, this.players);
   }

@@ -69,7 +69,7 @@ export class PromotionFold {
    * @param asOf the time up to which rows were taken, in microseconds since 1970
    */
   endSlice(asOf: bigint): CompletionEntry[] {
-    return this.counting.endSlice(asOf).entries;
+    return this.counting.endSlice(asOf).entries.map(([, entry]) => entry);
   }
 
   completionsOf(progress: PlayerProgress): ReadonlyMap<number, HeldCompletion> {

@@ -18,7 +18,7 @@ export interface HeldCompletion {
 
 export interface SliceEnd {
   /** Changes of the ledger of completions, in their order. */
-  readonly entries: CompletionEntry[];
+  readonly entries: readonly (readonly [progress: PlayerProgress, entry: CompletionEntry])[];
   /** The ordinals whose attempts changed, by progress. */
   readonly changed: ReadonlyMap<PlayerProgress, readonly number[]>;
 }
@@ -30,9 +30,8 @@ export class Judge {
   /** Progress with a completion that waits for its confirmation. */
   private readonly waiting = new Set<PlayerProgress>();
 
-  /** The leaderboard of a player's window. */
-  boardOf(progress: PlayerProgress): Board {
-    const { promotion, version, window } = progress;
+  /** The leaderboard of a window. */
+  boardOf({ promotion, version, window }: Pick<PlayerProgress, 'promotion' | 'version' | 'window'>): Board {
     const { operator, id } = promotion.definition;
     const key = JSON.stringify([operator, id, version, window.key]);
     let board = this.boards.get(key);
@@ -82,12 +81,12 @@ export class Judge {
       for (const progress of board.takeMoved()) settling.add(progress);
     }
     const changed = new Map<PlayerProgress, readonly number[]>();
-    const entries: CompletionEntry[] = [];
+    const entries: (readonly [PlayerProgress, CompletionEntry])[] = [];
     for (const progress of settling) {
       if (!progress.hasAttempts) continue;
       const { changes, ordinals } = progress.attempts.settle(progress.promotion.confirmAfter);
       if (ordinals.length > 0) changed.set(progress, ordinals);
-      for (const change of changes) entries.push(entryOf(progress, change));
+      for (const change of changes) entries.push([progress, entryOf(progress, change)]);
       if (progress.promotion.confirmAfter !== null && changes.length > 0) this.waiting.add(progress);
     }
     for (const progress of this.waiting) {
@@ -96,13 +95,13 @@ export class Judge {
         const change = progress.attempts.confirm(ordinal, asOf);
         if (change === undefined) isWaiting ||= confirmsAt !== null;
         else {
-          entries.push(entryOf(progress, change));
+          entries.push([progress, entryOf(progress, change)]);
           changed.set(progress, [...(changed.get(progress) ?? []), ordinal]);
         }
       }
       if (!isWaiting) this.waiting.delete(progress);
     }
-    return { entries: entries.sort(inOrder), changed };
+    return { entries: entries.sort(([, a], [, b]) => inOrder(a, b)), changed };
   }
 }
 

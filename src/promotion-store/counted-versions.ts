@@ -1,0 +1,105 @@
+/** The versions that a generation of the fold counts (docs/rules.md, P17). */
+import type { Session, Statement } from '../postgres/transaction';
+import { BEFORE_ALL, later } from '../promotions/calendar';
+import type { PromotionVersion } from '../promotions/counting';
+import { compilePromotion } from '../promotions/terms';
+import { microsOf, readMicros, timestampText } from './times';
+import { readPromotionVersions, type StoredPromotionVersion } from './versions';
+
+export interface CountedVersion extends PromotionVersion {
+  readonly promotionNo: number;
+}
+
+export interface CountedVersions {
+  readonly versions: readonly CountedVersion[];
+  /** Why the generation cannot count some version from here on; null: it counts all of them. */
+  readonly rebuild: string | null;
+}
+
+const COUNTED: Statement = {
+  name: 'promotions_counted',
+  text: `select promotion_no, version, ${microsOf('removed_at')} from promo_store.promotion_generations where generation = $1`,
+};
+const COUNT: Statement = {
+  name: 'promotions_count',
+  text: `insert into promo_store.promotion_generations (generation, promotion_no, version, removed_at)
+select $1, * from unnest($2::int[], $3::int[], $4::timestamptz[])
+on conflict (generation, promotion_no, version) do update set removed_at = excluded.removed_at`,
+};
+
+/** The compiled versions of the last slice: most slices find the same ones. */
+export class VersionCache {
+  private readonly compiled = new Map<string, { readonly text: string; readonly version: CountedVersion }>();
+
+  compile(stored: StoredPromotionVersion): CountedVersion {
+    const { promotionNo, version, since, until, removedAt, definition } = stored;
+    const key = `${promotionNo} ${version}`;
+    const text = [since, until, removedAt].join();
+    const known = this.compiled.get(key);
+    if (known?.text === text) return known.version;
+    // A definition never changes, and its windows are computed once.
+    const promotion = known?.version.promotion ?? compilePromotion(definition);
+    const compiled = { promotionNo, version, promotion, since, until, removedAt };
+    this.compiled.set(key, { text, version: compiled });
+    return compiled;
+  }
+}
+
+/**
+ * Finds the versions that a generation counts, and adds those that count only what comes.
+ *
+ * @param newestAt the latest decision that the generation has folded; null: it has folded none
+ */
+export async function countVersions(
+  session: Session,
+  generation: number,
+  newestAt: bigint | null,
+  cache: VersionCache,
+): Promise<CountedVersions> {
+  const stored = await readPromotionVersions(session);
+  const counted = new Map(
+    (await session.query(COUNTED, [generation])).map(([promotionNo, version, removedAt]) => [
+      `${promotionNo} ${version}`,
+      readMicros(removedAt),
+    ]),
+  );
+  const versions: CountedVersion[] = [];
+  const changed: CountedVersion[] = [];
+  const late: string[] = [];
+  for (const each of stored) {
+    const version = cache.compile(each);
+    const known = counted.get(`${each.promotionNo} ${each.version}`);
+    const isKnown = known !== undefined;
+    if (isKnown ? isBroughtBack(known, version, newestAt) : beginsBefore(version, newestAt))
+      late.push(`${each.definition.operator}/${each.definition.id}`);
+    if (isKnown || !beginsBefore(version, newestAt)) versions.push(version);
+    if (isKnown ? known !== each.removedAt : !beginsBefore(version, newestAt)) changed.push(version);
+  }
+  if (changed.length > 0)
+    await session.query(COUNT, [
+      generation,
+      changed.map(({ promotionNo }) => promotionNo),
+      changed.map(({ version }) => version),
+      changed.map(({ removedAt }) => timestampText(removedAt)),
+    ]);
+  const [first] = late;
+  const rebuild =
+    first === undefined
+      ? null
+      : `${first} counts what was folded without it${late.length > 1 ? ', and others do' : ''}`;
+  return { versions, rebuild };
+}
+
+/** Whether a window of the version may contain an event that was folded already. */
+function beginsBefore({ promotion, since, until }: CountedVersion, newestAt: bigint | null): boolean {
+  if (newestAt === null) return false;
+  const first = later(since, promotion.calendar.from);
+  const countsNone = until !== null && until <= (first ?? BEFORE_ALL);
+  return !countsNone && (first === null || first <= newestAt);
+}
+
+/** Whether events that were left out after a removal count again. */
+function isBroughtBack(removedAt: bigint | null, version: CountedVersion, newestAt: bigint | null): boolean {
+  if (removedAt === null || newestAt === null || removedAt > newestAt) return false;
+  return version.removedAt === null || version.removedAt > removedAt;
+}

@@ -1,0 +1,310 @@
+/** Progress, attempts and leaderboards between slices: how they are read and written. */
+import type { Row } from '../postgres/pipeline';
+import type { Session, Statement } from '../postgres/transaction';
+import { type Attempt, Attempts } from '../promotions/attempts';
+import type { PromotionWindow } from '../promotions/calendar';
+import type { PlayerProgress } from '../promotions/player-progress';
+import type { CountedVersion } from './counted-versions';
+import { timestampText } from './times';
+
+/** A window of a version, and its number in the store. */
+export interface StoredWindow {
+  readonly windowNo: number;
+  readonly version: CountedVersion;
+  readonly window: PromotionWindow;
+}
+
+/** The progress of a player, and the number of its window. */
+export type Placed = readonly [windowNo: number, progress: PlayerProgress];
+
+const inMicros = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
+
+const NUMBER_WINDOWS: Statement = {
+  name: 'promotions_number_windows',
+  text: `with wanted as (
+  select * from unnest($1::int[], $2::int[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[])
+    w (promotion_no, version, window_key, starts_at, ends_at, closes_at)
+), added as (
+  insert into promo_store.promotion_windows (promotion_no, version, window_key, starts_at, ends_at, closes_at)
+  select * from wanted on conflict do nothing returning window_no, promotion_no, version, window_key
+)
+select window_no, promotion_no, version, window_key from added
+union all select s.window_no, s.promotion_no, s.version, s.window_key from promo_store.promotion_windows s join wanted using (promotion_no, version, window_key)`,
+};
+
+/** @returns the numbers of windows, in their order */
+export async function numberWindows(
+  session: Session,
+  windows: readonly Omit<StoredWindow, 'windowNo'>[],
+): Promise<StoredWindow[]> {
+  if (windows.length === 0) return [];
+  const rows = await session.query(NUMBER_WINDOWS, [
+    windows.map(({ version }) => version.promotionNo),
+    windows.map(({ version }) => version.version),
+    windows.map(({ window }) => window.key),
+    windows.map(({ window }) => timestampText(window.startsAt)),
+    windows.map(({ window }) => timestampText(window.endsAt)),
+    windows.map(({ version, window }) => timestampText(closeOf(version, window))),
+  ]);
+  const keyOf = (...parts: readonly unknown[]) => parts.join('\0');
+  const numbers = new Map(rows.map(([no, ...key]) => [keyOf(...key), Number(no)]));
+  return windows.map((each) => {
+    const { promotionNo, version } = each.version;
+    const windowNo = numbers.get(keyOf(promotionNo, version, each.window.key));
+    if (windowNo === undefined) throw new RangeError('a window has no number');
+    return { ...each, windowNo };
+  });
+}
+
+/** When a leaderboard has its ranks, in microseconds since 1970; null: never, and for other promotions. */
+export function closeOf({ promotion }: CountedVersion, { endsAt }: PromotionWindow): bigint | null {
+  return promotion.goal.rule !== 'rank' || endsAt === null ? null : endsAt + (promotion.acceptsLate ?? 0n);
+}
+
+const LOAD: Statement = {
+  name: 'promotions_load',
+  text: `select w.no, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.attained, p.score, p.scored_no
+from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
+join promo_store.promotion_progress p on p.generation = $1 and p.window_no = w.window_no and p.player_ref = w.player_ref`,
+};
+const LOAD_ATTEMPTS: Statement = {
+  name: 'promotions_load_attempts',
+  text: `select w.no, a.ordinal, a.attempt, a.is_held, a.decided_no, ${inMicros('a.decided_at')}, ${inMicros('a.confirms_at')}
+from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
+join promo_store.promotion_attempts a on a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref`,
+};
+
+/** Restores progress as the last slice left it. */
+export async function loadProgress(
+  session: Session,
+  generation: number,
+  placed: readonly Placed[],
+): Promise<void> {
+  if (placed.length === 0) return;
+  const values = [generation, placed.map(([no]) => no), placed.map(([, { playerRef }]) => playerRef)];
+  const [rows, attempts] = await Promise.all([
+    session.query(LOAD, values),
+    session.query(LOAD_ATTEMPTS, values),
+  ]);
+  for (const [no, ...stored] of rows) placed[Number(no) - 1]?.[1].restore(storedProgressOf(stored));
+  const byPlace = new Map<number, [number, Attempt][]>();
+  for (const [no, ordinal, attempt, isHeld, decidedNo, decidedAt, confirmsAt] of attempts) {
+    const found = byPlace.get(Number(no)) ?? [];
+    byPlace.set(Number(no), found);
+    const at = BigInt(decidedAt ?? 0);
+    const isAttained = isHeld === 't';
+    const held = { attempt: Number(attempt), at, confirmsAt: confirmsAt == null ? null : BigInt(confirmsAt) };
+    found.push([
+      Number(ordinal),
+      {
+        ...{ attempt: Number(attempt), isAttained, held: isAttained ? held : null },
+        step: { changeNo: decidedNo == null ? null : Number(decidedNo), at },
+      },
+    ]);
+  }
+  for (const [no, found] of byPlace) placed[no - 1]?.[1].restoreAttempts(new Attempts(found));
+}
+
+function storedProgressOf([items, currencies, amounts, attained, score, scoredNo]: Row) {
+  const [item, currency, amount] = [items, currencies, amounts].map(textsOf);
+  return {
+    rows: (item ?? []).map((each, index) => ({
+      ...{ item: each, currency: currency?.[index] ?? '', value: BigInt(amount?.[index] ?? 0) },
+    })),
+    ...{ attained: Number(attained), score: BigInt(score ?? 0) },
+    scoredNo: scoredNo == null ? null : Number(scoredNo),
+  };
+}
+
+function textsOf(json: string | null | undefined): string[] {
+  const value: unknown = JSON.parse(json ?? '[]');
+  if (!Array.isArray(value)) throw new TypeError('the store answered no array');
+  return value.map(String);
+}
+
+const SAVE: Statement = {
+  name: 'promotions_save',
+  text: `insert into promo_store.promotion_progress as p (generation, window_no, player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at)
+select $1, w.window_no, w.player_ref, w.items::text[], w.currencies::text[], w.amounts::numeric[], w.attained, w.score, w.scored_no, w.changed_no,
+  'epoch'::timestamptz + w.changed_at * interval '1 microsecond'
+from unnest($2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::numeric[], $9::bigint[], $10::bigint[], $11::bigint[])
+  w (window_no, player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at)
+on conflict (generation, window_no, player_ref) do update set items = excluded.items, currencies = excluded.currencies, amounts = excluded.amounts,
+  attained = excluded.attained, score = excluded.score, scored_no = excluded.scored_no, changed_no = excluded.changed_no, changed_at = excluded.changed_at`,
+};
+
+/** Writes the progress that the slice changed. */
+export async function saveProgress(
+  session: Session,
+  generation: number,
+  placed: readonly Placed[],
+): Promise<void> {
+  if (placed.length === 0) return;
+  const column = <T>(of: (progress: PlayerProgress) => T) => placed.map(([, progress]) => of(progress));
+  await session.query(SAVE, [
+    generation,
+    placed.map(([windowNo]) => windowNo),
+    column(({ playerRef }) => playerRef),
+    column((progress) => arrayText(progress.rows().map(({ item }) => item))),
+    column((progress) => arrayText(progress.rows().map(({ currency }) => currency))),
+    column(
+      (progress) =>
+        `{${progress
+          .rows()
+          .map(({ value }) => value)
+          .join()}}`,
+    ),
+    column(({ attained }) => attained),
+    column(({ score }) => score.toString()),
+    column(({ scoredNo }) => scoredNo),
+    column(({ lastStep }) => lastStep?.changeNo ?? 0),
+    column(({ lastStep }) => (lastStep?.at ?? 0n).toString()),
+  ]);
+}
+
+/** A text of an array that Postgres reads. */
+function arrayText(texts: readonly string[]): string {
+  return `{${texts.map((text) => `"${text.replaceAll(/["\\]/g, '\\$&')}"`).join()}}`;
+}
+
+const SAVE_ATTEMPTS: Statement = {
+  name: 'promotions_save_attempts',
+  text: `insert into promo_store.promotion_attempts (generation, window_no, player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at)
+select $1, window_no, player_ref, ordinal, attempt, is_held, decided_no, 'epoch'::timestamptz + decided_at * interval '1 microsecond',
+  'epoch'::timestamptz + confirms_at * interval '1 microsecond'
+from unnest($2::int[], $3::text[], $4::int[], $5::int[], $6::boolean[], $7::bigint[], $8::bigint[], $9::bigint[])
+  w (window_no, player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at)
+on conflict (generation, window_no, player_ref, ordinal) do update set attempt = excluded.attempt, is_held = excluded.is_held,
+  decided_no = excluded.decided_no, decided_at = excluded.decided_at, confirms_at = excluded.confirms_at`,
+};
+
+/** Writes the attempts that the slice changed. */
+export async function saveAttempts(
+  session: Session,
+  generation: number,
+  changed: readonly (readonly [...Placed, ordinals: readonly number[]])[],
+): Promise<void> {
+  const rows = changed.flatMap(([windowNo, progress, ordinals]) =>
+    [...new Set(ordinals)].flatMap((ordinal) => {
+      const attempt = progress.attempts.get(ordinal);
+      return attempt === undefined ? [] : [{ windowNo, playerRef: progress.playerRef, ordinal, attempt }];
+    }),
+  );
+  if (rows.length === 0) return;
+  await session.query(SAVE_ATTEMPTS, [
+    generation,
+    rows.map(({ windowNo }) => windowNo),
+    rows.map(({ playerRef }) => playerRef),
+    rows.map(({ ordinal }) => ordinal),
+    rows.map(({ attempt }) => attempt.attempt),
+    rows.map(({ attempt }) => attempt.held !== null),
+    rows.map(({ attempt }) => attempt.step.changeNo),
+    rows.map(({ attempt }) => attempt.step.at.toString()),
+    rows.map(({ attempt }) => attempt.held?.confirmsAt?.toString() ?? null),
+  ]);
+}
+
+/** The players of a window that may be ranked: the best ones of before the slice. */
+const POOL: Statement = {
+  name: 'promotions_pool',
+  text: `select player_ref from promo_store.promotion_progress where generation = $1 and window_no = $2 and score > 0
+order by score desc, scored_no, player_ref limit $3`,
+};
+const RANKED: Statement = {
+  name: 'promotions_ranked',
+  text: 'select player_ref from promo_store.promotion_attempts where generation = $1 and window_no = $2 and is_held',
+};
+
+/** @param most the number of ranks, and of players that the slice may take from them */
+export async function rankedPlayers(
+  session: Session,
+  generation: number,
+  windowNo: number,
+  most: number,
+): Promise<string[]> {
+  const values = [generation, windowNo];
+  const [pool, ranked] = await Promise.all([
+    session.query(POOL, [...values, most]),
+    session.query(RANKED, values),
+  ]);
+  return [...new Set([...pool, ...ranked].map(([player]) => player ?? ''))];
+}
+
+const DUE_BOARDS: Statement = {
+  name: 'promotions_due_boards',
+  text: `select w.window_no, w.promotion_no, w.version, ${inMicros('w.starts_at')}, ${inMicros('w.ends_at')}, w.window_key from promo_store.promotion_windows w
+where w.closes_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond'
+  and not exists (select from promo_store.promotion_boards b where b.generation = $1 and b.window_no = w.window_no)
+  and exists (select from promo_store.promotion_progress p where p.generation = $1 and p.window_no = w.window_no)`,
+};
+
+/** A window with progress, by the numbers of its version. */
+export interface DueWindow {
+  readonly windowNo: number;
+  readonly promotionNo: number;
+  readonly version: number;
+  readonly window: PromotionWindow;
+}
+
+/** Leaderboards whose ranks count from now on. */
+export async function dueBoards(session: Session, generation: number, asOf: bigint): Promise<DueWindow[]> {
+  const rows = await session.query(DUE_BOARDS, [generation, asOf.toString()]);
+  return rows.map(([windowNo, promotionNo, version, startsAt, endsAt, key]) => ({
+    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
+    window: { key: key ?? '', startsAt: microsIn(startsAt), endsAt: microsIn(endsAt) },
+  }));
+}
+
+const DUE_CONFIRMATIONS: Statement = {
+  name: 'promotions_due_confirmations',
+  text: `select distinct w.window_no, w.promotion_no, w.version, ${inMicros('w.starts_at')}, ${inMicros('w.ends_at')}, w.window_key, a.player_ref
+from (select window_no, player_ref from promo_store.promotion_attempts
+  where generation = $1 and confirms_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond' order by confirms_at limit $3) a
+join promo_store.promotion_windows w using (window_no)`,
+};
+
+/** Players with a completion that is due for its confirmation, at most so many. */
+export async function dueConfirmations(
+  session: Session,
+  generation: number,
+  asOf: bigint,
+  most: number,
+): Promise<(DueWindow & { readonly playerRef: string })[]> {
+  const rows = await session.query(DUE_CONFIRMATIONS, [generation, asOf.toString(), most]);
+  return rows.map(([windowNo, promotionNo, version, startsAt, endsAt, key, playerRef]) => ({
+    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
+    window: { key: key ?? '', startsAt: microsIn(startsAt), endsAt: microsIn(endsAt) },
+    playerRef: playerRef ?? '',
+  }));
+}
+
+function microsIn(text: string | null | undefined): bigint | null {
+  return text == null ? null : BigInt(text);
+}
+
+const CLOSED: Statement = {
+  name: 'promotions_closed',
+  text: 'select window_no from promo_store.promotion_boards where generation = $1 and window_no = any($2::int[])',
+};
+const CLOSE: Statement = {
+  name: 'promotions_close',
+  text: `insert into promo_store.promotion_boards (generation, window_no, closed_at)
+select $1, window_no, closes_at from promo_store.promotion_windows where window_no = any($2::int[]) on conflict do nothing`,
+};
+
+export async function closedBoards(
+  session: Session,
+  generation: number,
+  windows: readonly number[],
+): Promise<Set<number>> {
+  if (windows.length === 0) return new Set();
+  return new Set((await session.query(CLOSED, [generation, windows])).map(([no]) => Number(no)));
+}
+
+export async function closeBoards(
+  session: Session,
+  generation: number,
+  windows: readonly number[],
+): Promise<void> {
+  if (windows.length > 0) await session.query(CLOSE, [generation, windows]);
+}

@@ -1,0 +1,110 @@
+/** Promotions as results of a fold (docs/rules.md, P1-P17). */
+import type { Results } from '../fold/fold';
+import type { Session, Statement } from '../postgres/transaction';
+import { enterDifference } from './completions';
+import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
+import { readCountedRows } from './credits';
+import type { Scope } from './ledger-rows';
+import { countSlice } from './slice';
+
+/**
+ * So long after a time, every verdict from before it is known. The time of a decision lies some seconds
+ * before or after that of the next number, at most.
+ */
+const CERTAIN_AFTER_MICROS = 60_000_000n;
+
+/** The verdicts of a slice, and the latest time of them. */
+const MEASURE: Statement = {
+  name: 'promotions_measure',
+  text: `select count(*), max(decided_at), (extract(epoch from max(decided_at)) * 1000000)::bigint
+from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
+};
+/** The latest time of the slices before. */
+const FOLDED_TO: Statement = {
+  name: 'promotions_folded_to',
+  text: `select (extract(epoch from newest_at) * 1000000)::bigint from promo_store.fold_generations where fold = 'promotions' and generation = $1`,
+};
+
+const TABLES = ['promotion_progress', 'promotion_attempts', 'promotion_boards'] as const;
+const COLUMNS: Readonly<Record<(typeof TABLES)[number], string>> = {
+  promotion_progress:
+    'player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at',
+  promotion_attempts: 'player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at',
+  promotion_boards: 'closed_at',
+};
+/** Windows that began when history was whole no longer: the older generation has counted all of them. */
+const OLDER = `select window_no from promo_store.promotion_windows where coalesce(starts_at, '-infinity') < $3::timestamptz`;
+const KEEPS: readonly Statement[] = TABLES.flatMap((table) => [
+  {
+    name: `promotions_clear_${table}`,
+    text: `delete from promo_store.${table} where generation = $2 and window_no in (${OLDER}) and $1::int is not null`,
+  },
+  {
+    name: `promotions_keep_${table}`,
+    text: `insert into promo_store.${table} (generation, window_no, ${COLUMNS[table]})
+select $2, window_no, ${COLUMNS[table]} from promo_store.${table} where generation = $1 and window_no in (${OLDER})`,
+  },
+]);
+
+const SWEEP_ROWS = 20_000;
+const SWEEPS: readonly Statement[] = [...TABLES, 'promotion_generations'].map((table) => ({
+  name: `promotions_sweep_${table}`,
+  text: `with gone as (delete from promo_store.${table} where ctid = any(array(
+  select ctid from promo_store.${table} where generation = $1 limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
+}));
+
+/** @returns results that one process keeps: it remembers compiled versions */
+export function makePromotionResults(): Results {
+  const cache = new VersionCache();
+  return {
+    name: 'promotions',
+    async fold(session, slice) {
+      const { generation, isShown, after, upTo, since } = slice;
+      const [[rows, newestAt = null, latest] = []] = await session.query(MEASURE, [after, upTo, since]);
+      const foldedTo = await readFoldedTo(session, generation);
+      const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
+      if (versions.length > 0) {
+        const counted = await readCountedRows(session, slice, scopeOf(versions));
+        const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
+        const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
+        await countSlice(session, { generation, isShown, versions, rows: counted, asOf });
+      }
+      return { rows: Number(rows), newestAt, rebuild };
+    },
+    async passTime(session, generation, now) {
+      const foldedTo = await readFoldedTo(session, generation);
+      const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
+      const asOf = now - CERTAIN_AFTER_MICROS;
+      await countSlice(session, { generation, isShown: true, versions, rows: [], asOf });
+      return rebuild;
+    },
+    async keepOlder(session, from, to, since) {
+      for (const statement of KEEPS) await session.query(statement, [from, to, since]);
+      await enterDifference(session, to);
+    },
+    async sweep(session, generation) {
+      let deleted = 0;
+      for (const statement of SWEEPS) {
+        const [[count] = []] = await session.query(statement, [generation]);
+        deleted += Number(count);
+      }
+      return deleted === 0;
+    },
+  };
+}
+
+async function readFoldedTo(session: Session, generation: number): Promise<bigint | null> {
+  const [[foldedTo] = []] = await session.query(FOLDED_TO, [generation]);
+  return foldedTo == null ? null : BigInt(foldedTo);
+}
+
+function scopeOf(versions: readonly CountedVersion[]): Scope {
+  return {
+    operatorIds: [...new Set(versions.map(({ promotion }) => promotion.definition.operator))],
+    kinds: [...new Set(versions.flatMap(({ promotion }) => promotion.terms.map(({ kind }) => kind)))],
+  };
+}
+
+function later(a: bigint | null, b: bigint): bigint {
+  return a !== null && a > b ? a : b;
+}

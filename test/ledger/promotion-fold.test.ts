@@ -1,0 +1,164 @@
+/** The fold of promotions over a real ledger: equal to the fold of files, whatever the slices. */
+import { makeRandom, type Random } from '../../dev/random';
+import { isKind } from '../../src/domain/event/event';
+import { type Fold, makeFold } from '../../src/fold/fold';
+import { applyPromotions, readStoredPromotions } from '../../src/promotion-store/documents';
+import { makePromotionResults } from '../../src/promotion-store/results';
+import { PromotionFold } from '../../src/promotions/fold';
+import type { LedgerEntry } from '../../src/promotions/ledger-entry';
+import { compilePromotion } from '../../src/promotions/terms';
+import { freshStore, type TestStore, type TextRow } from '../support/ledger';
+import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
+import { definitionsOf } from '../support/promotions';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore();
+});
+afterEach(() => store.close());
+
+const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 6);
+const DAILY =
+  'id: daily, type: leaderboard, window: { every: day }, time_zone: UTC, points: [{ counts: bet, points: 1 }], keep_ranks: 3';
+const CONFIRMED = 'id: confirmed, type: bet_count, target: 2, completes: each, confirm_after: PT1S';
+
+let holders = 0;
+const aFold = (rows = 20_000): Fold =>
+  makeFold(store.pool, makePromotionResults(), {
+    ...{ holder: `test ${holders++}`, leaseMs: 10_000, now: () => performance.now() },
+    ...{ slice: { rows, ms: 500 }, fill: { rows, ms: 500 } },
+  });
+
+async function foldAll(fold: Fold): Promise<void> {
+  for (;;) {
+    const { kind } = await fold.step();
+    if (kind === 'idle') return;
+    if (kind === 'standby') throw new Error('another process folds');
+  }
+}
+
+async function apply(...flows: readonly string[]): Promise<void> {
+  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+}
+
+const MICROS = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
+const ROWS = `select change_no, entry_id, reverses_entry_id, operator_id, feed_id, round_id, brand, player_ref, kind, currency, amount_minor, game_id,
+  ${MICROS('occurred_at')}, ${MICROS('decided_at')}, ${MICROS('entered_at')} from promo.changes_with_players(-1)`;
+const CREDITS = `select change_no, change, feed_id, round_id, brand, credited_player, ${MICROS('attributed_at')} from promo.attribution_changes_with_players(-1)`;
+
+function entryOf([changeNo, entryId, reverses, ...row]: TextRow): LedgerEntry {
+  const [operatorId, feedId, roundId, brand, playerRef, kind, currency, amount, gameId, ...times] = row;
+  if (!operatorId || !feedId || !playerRef || !kind || !isKind(kind)) throw new Error('a row lacks a column');
+  const [occurredAt = 0n, decidedAt = 0n, enteredAt = 0n] = times.map((time) => BigInt(time ?? 0));
+  return {
+    ...{ changeNo: Number(changeNo), entryId: Number(entryId) },
+    reversesEntryId: reverses ? Number(reverses) : null,
+    ...{ operatorId, feedId, roundId: roundId ?? null, brand: brand ?? null, playerRef, kind },
+    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
+    ...{ occurredAt, decidedAt, enteredAt },
+  };
+}
+
+/** The state that the fold of files gives for all rows of the ledger. */
+async function expectedState(): Promise<string[]> {
+  const { versions } = await readStoredPromotions(store.pool);
+  const fold = new PromotionFold(
+    versions.map(({ version, definition, since, until, removedAt }) => ({
+      ...{ version, promotion: compilePromotion(definition), since, until, removedAt },
+    })),
+  );
+  const rows = (await store.rows(ROWS)).map(entryOf);
+  const credits = (await store.rows(CREDITS)).map(([no, change, feedId, roundId, brand, playerRef, at]) => ({
+    ...{ changeNo: Number(no), change, at: BigInt(at ?? 0) },
+    credit: {
+      feedId: feedId ?? '',
+      roundId: roundId ?? '',
+      brand: brand ?? null,
+      playerRef: playerRef ?? '',
+    },
+  }));
+  for (const step of [...rows, ...credits].sort((a, b) => a.changeNo - b.changeNo)) {
+    if (!('credit' in step)) fold.take(step);
+    else if (step.change === 'set') fold.creditRound(step.credit, step.changeNo, step.at);
+    else fold.correctRound(step.credit, step.changeNo, step.at);
+  }
+  fold.endSlice(BigInt(Math.max(...rows.map(({ decidedAt }) => Number(decidedAt)))) - 60_000_000n);
+  return [...fold.progress()]
+    .map((each) => {
+      const values = each
+        .rows()
+        .filter(({ value }) => value !== 0n)
+        .map(({ item, currency, value }) => `${item}/${currency}=${value}`);
+      const held = [...fold.completionsOf(each).values()].map(({ completionId }) => completionId);
+      return `${each.promotion.definition.id} ${each.version} ${each.window.key} ${each.playerRef}: ${values.sort()} score ${each.score} ${each.scoredNo} holds ${held.sort()}`;
+    })
+    .filter((line) => !line.includes(':  score 0 '))
+    .sort();
+}
+
+const STATE = `select format('%s %s %s %s: %s score %s %s holds %s', m.promotion_id, w.version, w.window_key, p.player_ref,
+  (select string_agg(format('%s/%s=%s', item, currency, amount), ',' order by format('%s/%s=%s', item, currency, amount) collate "C")
+    from unnest(p.items, p.currencies, p.amounts) v (item, currency, amount) where amount <> 0),
+  p.score, coalesce(p.scored_no::text, 'null'),
+  (select string_agg(encode(c.completion_id, 'hex'), ',' order by encode(c.completion_id, 'hex')) from promo_store.promotion_completions c
+    where c.window_no = p.window_no and c.player_ref = p.player_ref and c.change = 0
+      and not exists (select from promo_store.promotion_completions x where x.completion_id = c.completion_id and x.change = 1)))
+from promo_store.promotion_progress p
+join promo_store.promotion_windows w using (window_no)
+join promo_store.promotions m using (promotion_no)
+where p.generation = (select generation from promo_store.folds where fold = 'promotions')
+  and (p.score <> 0 or exists (select from unnest(p.amounts) amount where amount <> 0))`;
+
+async function storedState(): Promise<string[]> {
+  return (await store.rows(STATE)).map(([line]) => line ?? '').sort();
+}
+
+/** Reads a feed into the store, with attributions, corrections and slices of the fold in between. */
+async function intake(random: Random, step: () => Promise<unknown>): Promise<void> {
+  const { events, credits } = feedOf(random);
+  const shuffled = random.shuffled(events);
+  const acme = store.partition('acme');
+  const waiting = [...credits];
+  for (let from = 0; from < shuffled.length; ) {
+    const to = from + random.between(1, 25);
+    await acme.read(...shuffled.slice(from, to).map(eventBytes));
+    from = to;
+    const [credit] = waiting.splice(0, 1);
+    if (credit !== undefined && random.chance(0.7)) {
+      await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
+        ...['acme', credit.roundId, credit.playerRef, credit.brand],
+      ]);
+      if (random.chance(0.3))
+        await store.value(`select promo.correct_attribution('acme', $1, $2, $3, 'a test')`, [
+          ...[credit.roundId, credit.playerRef, 'p-corrected'],
+        ]);
+    }
+    if (random.chance(0.5)) await step();
+  }
+}
+
+test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
+  'slices of any length give the state of the fold of files, with the same ids: seed %i [P11] [P12] [P15] [P16] [B9]',
+  async (seed) => {
+    const random = makeRandom(seed);
+    await apply(...Object.values(FLOWS), DAILY, CONFIRMED);
+    const fold = aFold(random.pick([1, 10, 20_000]));
+    await intake(random, () => fold.step());
+    await foldAll(fold);
+    const expected = await expectedState();
+    expect(await storedState()).toEqual(expected);
+    expect(expected.length).toBeGreaterThan(20);
+    expect(await store.rows('select * from promo_store.promotion_completions where change = 0')).not.toEqual(
+      [],
+    );
+
+    // A rebuild gives the same ids, and enters nothing.
+    const entries = () => store.rows('select * from promo_store.promotion_completions order by entry_no');
+    const before = await entries();
+    expect(await fold.rebuild('a test')).toBe(true);
+    await foldAll(fold);
+    expect(await storedState()).toEqual(expected);
+    expect((await entries()).slice(before.length)).toEqual([]);
+  },
+);
