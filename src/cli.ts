@@ -46,7 +46,7 @@ const LINGER_MS = 2_000;
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
 const ROLES = [
   ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
-  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms', 'completions'] as const),
+  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms', 'promotions', 'completions'] as const),
 ] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
@@ -92,6 +92,10 @@ export const COMMANDS: readonly Command[] = [
       pseudonyms: {
         value: 'NAME',
         help: 'the role of pseudonyms: reads the names of players, and writes pseudonyms',
+      },
+      promotions: {
+        value: 'NAME',
+        help: 'the role of promotions: reads history, and writes progress and completions',
       },
       completions: {
         value: 'NAME',

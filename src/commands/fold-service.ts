@@ -38,7 +38,7 @@ export interface FoldParts {
 }
 
 export interface FoldService {
-  readonly name: 'rollups' | 'pseudonyms';
+  readonly name: 'rollups' | 'pseudonyms' | 'promotions';
   readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
   readonly makeFold: (parts: FoldParts) => Promise<Fold>;
 }

@@ -9,7 +9,7 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
   if (grantees.length === 0) {
     console.error(
-      'no role is given; add NAME for one of --writer, --reader, --janitor, --maintainer, --reconciler, --attributor, --wallet, --rollups, --pseudonyms or --completions',
+      'no role is given; add NAME for one of --writer, --reader, --janitor, --maintainer, --reconciler, --attributor, --wallet, --rollups, --pseudonyms, --promotions or --completions',
     );
     return USAGE;
   }

@@ -1,6 +1,7 @@
 /** The commands of promotions, as data: help loads this file, and not the code of the commands. */
 import { interruption } from '../cli/interruption';
 import type { Command } from '../cli/usage';
+import { ROLLUPS_SETTINGS } from './settings';
 
 const REFERENCE = {
   value: 'FILE',
@@ -179,5 +180,26 @@ export const PROMOTIONS: readonly Command[] = [
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./promotions-apply.js')).rollbackPromotions(options),
+  },
+  // Behind its subcommands: the first name that fits is taken.
+  {
+    name: 'promotions',
+    summary: 'count promotions, until SIGTERM',
+    purpose:
+      'Adds new verdicts to the progress of players twice a second, and enters completions. Of several processes one works, and the others wait for its end.',
+    example: 'DATABASE_URL=postgres://promo_promotions@localhost/promo promo-intake promotions',
+    options: {
+      rebuild: {
+        value: 'REASON',
+        help: 'count all kept history again beside the progress that is shown, and then show the result',
+      },
+    },
+    settings: ROLLUPS_SETTINGS,
+    exits: {
+      0: 'a signal ended it, and it closed in time',
+      1: 'it cannot start, or it did not close within SHUTDOWN_SECONDS',
+      2: 'a wrong option or setting; nothing was started',
+    },
+    run: async ({ options }) => (await import('./promotions.js')).promotions(options),
   },
 ];

@@ -19,6 +19,7 @@ export type Role =
   | 'wallet'
   | 'rollups'
   | 'pseudonyms'
+  | 'promotions'
   | 'completions';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
@@ -153,6 +154,23 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.pseudonym_keys, promo_store.pseudonyms',
     ...HORIZON,
   ],
+  /** The process that counts promotions. It writes progress and completions, and changes no definition. */
+  promotions: [
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo_store.migrations, promo_store.feeds, promo_store.operators, promo_store.brands, promo_store.currencies, promo_store.refunds, promo_store.months',
+    'select (round_no, feed_no, round_key, opened_at) on promo_store.rounds',
+    `select (verdict_id, decided_at, occurred_at, amount_minor, round_no, feed_no, brand_no, outcome, kind, currency_no, counted, event_id, player_ref,
+  game_id) on promo_store.history`,
+    'select (feed_no) on promo_store.attributions',
+    'select on promo_store.attribution_changes',
+    'select on promo_store.promotions, promo_store.promotion_versions',
+    `select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.promotion_generations, promo_store.promotion_progress,
+  promo_store.promotion_boards, promo_store.promotion_attempts`,
+    'select, insert on promo_store.promotion_windows, promo_store.promotion_completions',
+    'execute on function promo_store.completion_id(int, text, int, int)',
+    ...HORIZON,
+  ],
   /** The process that publishes completions. It reads their ledger, and nothing that the players did. */
   completions: [
     ...STATUS,
@@ -212,6 +230,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo_store.take_change_no()',
   'promo_store.number_change()',
   'promo_store.order_completions()',
+  'promo_store.completion_id(int, text, int, int)',
   'promo_store.last_batch()',
   'promo_store.complete_history_since()',
   'promo_store.show_to_readers(text)',

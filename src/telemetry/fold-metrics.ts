@@ -5,7 +5,7 @@ interface Texts {
   readonly help: string;
   readonly action: string;
 }
-type FoldProcess = 'rollups' | 'pseudonyms';
+type FoldProcess = 'rollups' | 'pseudonyms' | 'promotions';
 type Describe = (
   name: string,
   about: Texts & { readonly of: FoldProcess },
@@ -65,6 +65,27 @@ export function makeRollupMetrics(describe: Describe): FoldMetrics {
         'Where it grows beside a constant rate, look at refunds of old rounds, and at the disk of Postgres.',
     },
     failures: 'Slices that failed and are retried. No verdict is lost or counted twice by it.',
+  });
+}
+
+export function makePromotionMetrics(describe: Describe): FoldMetrics {
+  return makeFoldMetrics(describe, 'promotions', {
+    lag: {
+      help: 'Seconds since promotions had counted every committed verdict.',
+      action:
+        'Above a minute: no process counts promotions, or it cannot keep up, or a batch is open for long. The log says which: docs/runbook.md.',
+    },
+    folding: '1 where this process counts promotions, 0 where it waits for the end of another one.',
+    verdicts: {
+      help: 'Verdicts that promotions have looked at.',
+      action: 'None. It follows the verdicts of all workers, and grows faster during a rebuild.',
+    },
+    slice: {
+      help: 'Seconds of counting one slice of verdicts.',
+      action:
+        'Where it grows beside a constant rate, look at refunds of old rounds, at the number of promotions, and at the disk of Postgres.',
+    },
+    failures: 'Slices that failed and are retried. No event is lost or counted twice by it.',
   });
 }
 

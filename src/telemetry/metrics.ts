@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { makeCompletionMetrics } from './completion-metrics';
 import { makeConsoleMetrics } from './console-metrics';
-import { makePseudonymMetrics, makeRollupMetrics } from './fold-metrics';
+import { makePromotionMetrics, makePseudonymMetrics, makeRollupMetrics } from './fold-metrics';
 import { makeWebhookMetrics } from './webhook-metrics';
 
 /** The values of our metrics' labels. Each label has few values, however many records come. */
@@ -54,7 +54,7 @@ interface About<L extends Label> {
 }
 
 /** The process that is measured. */
-type Role = 'worker' | 'webhook' | 'console' | 'rollups' | 'pseudonyms' | 'completions';
+type Role = 'worker' | 'webhook' | 'console' | 'rollups' | 'pseudonyms' | 'promotions' | 'completions';
 
 /** The processes that decide events. */
 const INTAKE: readonly Role[] = ['worker', 'webhook'];
@@ -317,6 +317,7 @@ export function makeMetrics(role?: Role) {
     ...makeConsoleMetrics(describe),
     rollups: makeRollupMetrics(describe),
     pseudonyms: makePseudonymMetrics(describe),
+    promotions: makePromotionMetrics(describe),
     completions: makeCompletionMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {

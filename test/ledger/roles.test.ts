@@ -6,7 +6,7 @@ import { dropRoles, makeRole } from '../support/roles';
 
 const ROLES = [
   ...(['writer', 'reader', 'janitor', 'maintainer'] as const),
-  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms', 'completions'] as const),
+  ...(['reconciler', 'attributor', 'wallet', 'rollups', 'pseudonyms', 'promotions', 'completions'] as const),
 ];
 type Name = (typeof ROLES)[number] | 'nobody';
 const NAMES: readonly Name[] = [...ROLES, 'nobody'];
@@ -60,23 +60,21 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
 }
 
 const STORED = ['event_keys', 'history', 'resends', 'unstored', 'faults', 'panics', 'rounds', 'partitions'];
+const FOLDERS = ['rollups', 'pseudonyms', 'promotions'] as const;
 /** Tables that a process of a fold owns, but for their definition. */
 const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
-  ...{ folds: ['rollups', 'pseudonyms'], fold_generations: ['rollups', 'pseudonyms'] },
+  ...{ folds: FOLDERS, fold_generations: FOLDERS },
   ...{ rollup_verdicts: ['rollups'], rollup_ledger: ['rollups'] },
   ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
+  ...{ promotion_generations: ['promotions'], promotion_progress: ['promotions'] },
+  ...{ promotion_boards: ['promotions'], promotion_attempts: ['promotions'] },
   ...{ completion_outbox: ['completions'], completion_backlogs: ['completions'] },
 };
 const foldersOf = (table: string): readonly Name[] => FOLD_TABLES[table] ?? [];
 /** Tables that only the owner reads and writes. */
 const DEFINITIONS = [
   ...['promotion_documents', 'promotions', 'promotion_versions', 'promotion_brands', 'promotion_terms'],
-  'promotion_term_currencies',
-];
-/** Tables of progress. */
-const PROGRESS = [
-  ...['promotion_generations', 'promotion_windows', 'promotion_progress', 'promotion_boards'],
-  ...['promotion_attempts', 'promotion_completions'],
+  ...['promotion_term_currencies', 'promotion_windows', 'promotion_completions'],
 ];
 /** Tables without columns. */
 const EMPTY = ['migrate_guard', 'attribution_guard'];
@@ -105,7 +103,6 @@ const ALL_TABLES = [
     'arrivals',
     'wallet_calls',
     ...DEFINITIONS,
-    ...PROGRESS,
     ...Object.keys(FOLD_TABLES),
   ],
   ...['migrations', 'migrations_lock', ...EMPTY],
@@ -211,7 +208,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
   // Rows with player data.
-  ['select player_ref from promo_store.history', ['pseudonyms']],
+  ['select player_ref from promo_store.history', ['pseudonyms', 'promotions']],
   ['select payload from promo_store.panics', []],
   ['select player_ref from promo.verdicts', []],
   ['select player_ref from promo.ledger', []],
@@ -254,8 +251,8 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
-  ['select promo.safe_up_to()', ['reader', 'rollups', 'pseudonyms']],
-  ['select promo.lineage()', ['reader', 'rollups', 'pseudonyms']],
+  ['select promo.safe_up_to()', ['reader', ...FOLDERS]],
+  ['select promo.lineage()', ['reader', ...FOLDERS]],
   ...['changes', 'new_verdicts', 'new_deliveries', 'attribution_changes'].map(
     (range) => [`select * from promo.${range}(-1)`, ['reader']] as const,
   ),
@@ -311,12 +308,12 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ...Object.entries(FOLD_TABLES).map(
     ([table, folders]) => [`select from promo_store.${table} for update`, folders] as const,
   ),
-  ['select verdict_id, round_no, event_id from promo_store.history', ['rollups']],
-  ['select promo_store.complete_history_since()', ['rollups', 'pseudonyms']],
-  ['select promo_store.last_batch()', ['rollups', 'pseudonyms']],
+  ['select verdict_id, round_no, event_id from promo_store.history', ['rollups', 'promotions']],
+  ['select promo_store.complete_history_since()', FOLDERS],
+  ['select promo_store.last_batch()', FOLDERS],
   // Pseudonyms: their role reads names, and nothing that players did. A reader has no way to a name.
-  ['select verdict_id, feed_no, player_ref from promo_store.history', ['pseudonyms']],
-  ['select amount_minor from promo_store.history', ['rollups']],
+  ['select verdict_id, feed_no, player_ref from promo_store.history', ['pseudonyms', 'promotions']],
+  ['select amount_minor from promo_store.history', ['rollups', 'promotions']],
   ['select round_key, player_ref from promo_store.attributions', []],
   ['select player_id from promo_store.pseudonyms', ['pseudonyms']],
   ['select key_id from promo_store.pseudonym_keys', ['pseudonyms']],

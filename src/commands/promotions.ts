@@ -1,0 +1,25 @@
+/** `promo-intake promotions`: keeps the progress of players up to date, until a signal stops it. */
+import type { Options } from '../cli/option-values';
+import { readConfig } from '../config/config';
+import { makeFold } from '../fold/fold';
+import { makePromotionResults } from '../promotion-store/results';
+import { FOLDING, serveFold } from './fold-service';
+import { ROLLUPS_SETTINGS } from './settings';
+
+/** A slice holds its rows, and the progress of their players, in memory. */
+const SLICE = { rows: 20_000, ms: 500 };
+
+/** @returns the exit code */
+export function promotions(options: Options): Promise<number> {
+  return serveFold({
+    name: 'promotions',
+    config: readConfig(process.env, ROLLUPS_SETTINGS),
+    async makeFold({ pool, logger, holder, step }) {
+      const fold = makeFold(pool, makePromotionResults(), { ...FOLDING, slice: SLICE, fill: SLICE, holder });
+      const reason = options.get('rebuild');
+      if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
+        logger.warn('no rebuild began: one is running, or nothing was counted yet');
+      return fold;
+    },
+  });
+}
