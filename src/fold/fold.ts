@@ -97,7 +97,7 @@ const PEEK = {
   and not exists (select from promo_store.fold_generations o where o.fold = f.fold and o.generation <> f.generation)
 from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
 };
-/** Whether nothing was decided since the last slice, once the fold is locked; and the time before it was asked. */
+/** Whether nothing was decided since the last slice, and the time before the question. */
 const STILL_IDLE = {
   name: 'fold_still_idle',
   text: `select f.generation, (extract(epoch from transaction_timestamp()) * 1000000)::bigint,

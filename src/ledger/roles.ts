@@ -29,7 +29,7 @@ const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, 
 /** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
-  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage, promo.pseudonym_coverage',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions, promo.cell, promo.moves, promo.wallet_backlog, promo.rollup_coverage, promo.pseudonym_coverage, promo.promotion_coverage',
   'select on promo.promotion_documents, promo.promotion_versions, promo.completion_publishing, promo.held_back_completions',
 ];
 /** The columns of a verdict that name no player. */

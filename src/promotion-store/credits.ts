@@ -107,7 +107,7 @@ class Credits {
     return credit.playerRef;
   }
 
-  /** The earlier entries of the rounds that are attributed in the slice: each changes from player to player. */
+  /** The earlier entries of rounds that the slice attributes: each changes from player to player. */
   async readMoves(session: Session, { after, upTo }: Slice, scope: Scope): Promise<CountedRow[]> {
     const rounds = (await session.query(MOVED_ROUNDS, [after, upTo, scope.operatorIds])).map(
       ([round]) => round ?? '',

@@ -1,4 +1,4 @@
-/** The rows of the ledger that a slice of promotions reads: entries, and reversals (docs/rules.md, P1, P11). */
+/** The rows of the ledger that a slice of promotions reads (docs/rules.md, P1, P11). */
 import { isKind, KINDS, kindCode } from '../domain/event/event';
 import { BATCH_NUMBERS, type Slice } from '../fold/fold';
 import type { Row } from '../postgres/pipeline';
@@ -19,7 +19,7 @@ export interface LedgerRow {
 }
 
 const inMicros = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
-/** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict that made the row. */
+/** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict. */
 const ENTRY = `h.verdict_id, f.operator_id, f.feed_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), h.game_id,
   ${inMicros('h.occurred_at')}, ${inMicros('h.decided_at')}`;
 const NAMES = `join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1

@@ -1,6 +1,6 @@
 /**
- * One slice of promotions: progress is restored, rows are counted in it by the code that counts files, and
- * progress, attempts and completions are saved (docs/rules.md, P1-P16).
+ * One slice of promotions (docs/rules.md, P1-P16). It restores progress, and counts rows by the code that
+ * counts files. Then it saves progress, attempts and completions.
  */
 import type { Session } from '../postgres/transaction';
 import type { PromotionWindow } from '../promotions/calendar';

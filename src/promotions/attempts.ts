@@ -1,8 +1,8 @@
 /**
  * The attempts of a player to complete a promotion, by ordinal (docs/rules.md, P12).
  *
- * Each verdict is a step. An ordinal that a step attains anew gets its next attempt, whether or not a slice
- * ends in between: so the ids of completions do not depend on slices. The ledger of completions gets the
+ * Each verdict is a step. An ordinal that a step attains again gets its next attempt, whether or not a slice
+ * ends in between. So the ids of completions do not depend on slices. The ledger of completions gets the
  * difference of two ends of slices.
  */
 

@@ -1,4 +1,4 @@
-/** A leaderboard of one window: its players, its close, and its ranks afterwards (docs/rules.md, P10, P15). */
+/** A leaderboard of one window: its players, its close, and its ranks then (docs/rules.md, P10, P15). */
 import type { ProgressStep } from './attempts';
 import type { PlayerProgress } from './player-progress';
 import { compareRanked, ranking } from './ranking';

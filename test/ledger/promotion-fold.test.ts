@@ -7,7 +7,7 @@ import { makePromotionResults } from '../../src/promotion-store/results';
 import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
 import { compilePromotion } from '../../src/promotions/terms';
-import { freshStore, type TestStore, type TextRow } from '../support/ledger';
+import { aBet, aRefund, freshStore, type TestStore, type TextRow } from '../support/ledger';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 
@@ -162,3 +162,64 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     expect((await entries()).slice(before.length)).toEqual([]);
   },
 );
+
+test('an erased player leaves no name, and its completions get other ids [B6] [P12]', async () => {
+  await apply('id: bets, type: bet_count, target: 2');
+  const fold = aFold();
+  const acme = store.partition('acme');
+  const bet = (id: string, player: string) => aBet({ event_id: id, player_ref: player, round_id: `r-${id}` });
+  await acme.read(bet('a', 'gone'), bet('b', 'gone'), bet('c', 'stays'), bet('d', 'stays'));
+  await foldAll(fold);
+  const before = await store.rows(
+    `select encode(completion_id, 'hex') from promo_store.promotion_completions where player_ref = 'gone'`,
+  );
+  expect(before).toHaveLength(1);
+  await store.value(`select promo.erase_player('acme', 'gone')`);
+  await acme.read(aRefund({ event_id: 'x', round_id: 'r-a', player_ref: 'gone' }));
+  await foldAll(fold);
+  for (const table of ['progress', 'attempts', 'completions'])
+    expect([
+      table,
+      await store.rows(`select * from promo_store.promotion_${table} where player_ref = 'gone'`),
+    ]).toEqual([table, []]);
+  const after = await store.rows(
+    `select change, encode(completion_id, 'hex') from promo_store.promotion_completions where player_ref like 'erased:%' order by entry_no`,
+  );
+  // The refund revokes the completion under its new id.
+  expect(after.map(([change]) => change)).toEqual(['0', '1']);
+  expect(new Set(after.map(([, id]) => id)).size).toBe(1);
+  expect(after[0]?.[1]).not.toBe(before[0]?.[0]);
+  expect(await storedState()).toEqual(await expectedState());
+});
+
+test('a promotion that is added counts the events of before, and one that is removed keeps its completions [P17]', async () => {
+  await apply('id: first, type: bet_count, target: 1');
+  const fold = aFold();
+  const acme = store.partition('acme');
+  await acme.read(aBet({ event_id: 'a', round_id: 'r-a' }), aBet({ event_id: 'b', round_id: 'r-b' }));
+  await foldAll(fold);
+  await apply('id: first, type: bet_count, target: 1', 'id: second, type: bet_count, target: 2');
+  await acme.read(aBet({ event_id: 'c', round_id: 'r-c' }));
+  await foldAll(fold);
+  expect(await storedState()).toEqual(await expectedState());
+  expect(await storedState()).toHaveLength(2);
+
+  await apply('id: second, type: bet_count, target: 2');
+  await acme.read(aRefund({ event_id: 'x', round_id: 'r-a' }), aRefund({ event_id: 'y', round_id: 'r-b' }));
+  await foldAll(fold);
+  const changes = await store.rows(
+    `select m.promotion_id, c.change from promo_store.promotion_completions c join promo_store.promotion_windows w using (window_no)
+     join promo_store.promotions m using (promotion_no) order by c.entry_no`,
+  );
+  expect(changes).toEqual([
+    ['first', '0'],
+    ['second', '0'],
+    ['second', '1'],
+  ]);
+
+  // It comes back unchanged: it counts as if it had not been removed.
+  await apply('id: first, type: bet_count, target: 1', 'id: second, type: bet_count, target: 2');
+  await acme.read(aBet({ event_id: 'd', round_id: 'r-d', player_ref: 'p-other' }));
+  await foldAll(fold);
+  expect(await storedState()).toEqual(await expectedState());
+});

@@ -142,7 +142,7 @@ test('promo.leaderboard has the order of the code, and names ties [P10]', async 
     `select rank, player_ref, points, is_tied, is_final from promo.leaderboard_with_players('acme', 'race')`,
   );
   expect(rows.map(([rank, player]) => [rank, player])).toEqual(
-    expected.map(({ rank, progress }) => [String(rank), progress.playerRef]),
+    expected.map(({ playerRef }, index) => [String(index + 1), playerRef]),
   );
   expect(rows).toEqual([
     ['1', 'c', '18', 'f', 'f'],

@@ -42,7 +42,7 @@ export async function writeProgress(
     await pool.query(PROGRESS, [
       ...[rows[0]?.window_no, playerRef, values.map(({ item }) => item)],
       ...[values.map(({ currency }) => currency), values.map(({ value }) => String(value))],
-      ...[each.attained, String(each.score), each.scored?.changeNo ?? null],
+      ...[each.attained, String(each.score), each.scoredNo],
       ...[lastStep?.changeNo ?? 0, time(lastStep?.at ?? 0n)],
     ]);
   }

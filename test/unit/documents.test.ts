@@ -98,7 +98,9 @@ function commandsOf(markdown: string): string[] {
 
 /** The parts of a command line that our program does not know. */
 function unknownParts(line: string): string[] {
-  const command = COMMANDS.filter(({ name }) => line === name || line.startsWith(`${name} `)).at(-1);
+  const command = COMMANDS.filter(({ name }) => line === name || line.startsWith(`${name} `)).sort(
+    (a, b) => b.name.length - a.name.length,
+  )[0];
   if (command === undefined) return [line];
   const known = Object.keys(command.options).map((name) => `--${name}`);
   return (line.match(/(?<= )--[\w-]+/g) ?? []).filter((option) => !['--help', ...known].includes(option));

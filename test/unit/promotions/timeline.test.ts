@@ -2,7 +2,7 @@
 import { makeRandom } from '../../../dev/random';
 import { BEFORE_ALL, later } from '../../../src/promotions/calendar';
 import { planChanges, printPromotionChanges } from '../../../src/promotions/changes';
-import { isOf } from '../../../src/promotions/fold';
+import { isOf } from '../../../src/promotions/counting';
 import { promotionStateOf } from '../../../src/promotions/state';
 import { compilePromotion } from '../../../src/promotions/terms';
 import {
