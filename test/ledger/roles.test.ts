@@ -263,9 +263,14 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ...['promotion_documents', 'promotion_versions'].map(
     (view) => [`select * from promo.${view}`, ROLES] as const,
   ),
-  ...['partitions', 'operations', 'migrations', 'reference_versions', 'pseudonym_coverage', 'promotion_coverage'].map(
-    (view) => [`select * from promo.${view}`, ROLES] as const,
-  ),
+  ...[
+    'partitions',
+    'operations',
+    'migrations',
+    'reference_versions',
+    'pseudonym_coverage',
+    'promotion_coverage',
+  ].map((view) => [`select * from promo.${view}`, ROLES] as const),
   // Operations. A role may add to their log, and no role in the log may change it.
   [`select promo.begin_operation('replay', '{}')`, ['writer', 'maintainer']],
   [`insert into promo_store.operations (operation, request) values ('replay', '{}')`, []],
