@@ -2,7 +2,7 @@
 import type { Slice } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
-import { readEntriesOfRounds, readLedgerRows, type Scope } from './ledger-rows';
+import { type CountedScope, readEntriesOfRounds, readLedgerRows } from './ledger-rows';
 
 /** An entry that is added to the progress of a player, or taken from it. */
 export interface CountedRow {
@@ -57,7 +57,11 @@ where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
 /** The rows of a slice that may change progress, in the order of their numbers. */
-export async function readCountedRows(session: Session, slice: Slice, scope: Scope): Promise<CountedRow[]> {
+export async function readCountedRows(
+  session: Session,
+  slice: Slice,
+  scope: CountedScope,
+): Promise<CountedRow[]> {
   const ledger = await readLedgerRows(session, slice, scope);
   const rounds = ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo]));
   const credits = await Credits.read(session, slice, scope, rounds);
@@ -79,7 +83,7 @@ class Credits {
   static async read(
     session: Session,
     slice: Slice,
-    { operatorIds }: Scope,
+    { operatorIds }: CountedScope,
     rounds: readonly string[],
   ): Promise<Credits> {
     const credits = new Credits(slice.upTo);
@@ -108,7 +112,7 @@ class Credits {
   }
 
   /** The earlier entries of rounds that the slice attributes: each changes from player to player. */
-  async readMoves(session: Session, { after, upTo }: Slice, scope: Scope): Promise<CountedRow[]> {
+  async readMoves(session: Session, { after, upTo }: Slice, scope: CountedScope): Promise<CountedRow[]> {
     const rounds = (await session.query(MOVED_ROUNDS, [after, upTo, scope.operatorIds])).map(
       ([round]) => round ?? '',
     );

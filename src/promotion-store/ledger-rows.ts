@@ -7,7 +7,7 @@ import type { LedgerEntry } from '../promotions/ledger-entry';
 import type { CountedKind } from '../promotions/terms';
 
 /** The events that the promotions of a store may count. */
-export interface Scope {
+export interface CountedScope {
   readonly operatorIds: readonly string[];
   readonly kinds: readonly CountedKind[];
 }
@@ -91,7 +91,11 @@ const NEAR_BATCHES = 100;
 const NONE_NEAR = '9223372036854775807';
 
 /** The entries and reversals of a slice, in no order. */
-export async function readLedgerRows(session: Session, slice: Slice, scope: Scope): Promise<LedgerRow[]> {
+export async function readLedgerRows(
+  session: Session,
+  slice: Slice,
+  scope: CountedScope,
+): Promise<LedgerRow[]> {
   const { after, upTo, since, isInOrder } = slice;
   const kinds = scope.kinds.map(kindCode);
   const near = isInOrder ? Math.max(-1, after - NEAR_BATCHES * BATCH_NUMBERS) : NONE_NEAR;
@@ -109,7 +113,7 @@ export async function readLedgerRows(session: Session, slice: Slice, scope: Scop
 export async function readEntriesOfRounds(
   session: Session,
   rounds: readonly string[],
-  { kinds }: Scope,
+  { kinds }: CountedScope,
   upTo: number,
 ): Promise<LedgerRow[]> {
   if (rounds.length === 0) return [];

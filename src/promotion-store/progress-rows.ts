@@ -1,7 +1,7 @@
 /** Progress, attempts and leaderboards between slices: how they are read and written. */
 import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
-import { type Attempt, Attempts } from '../promotions/attempts';
+import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
 import type { PromotionWindow } from '../promotions/calendar';
 import type { PlayerProgress } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
@@ -87,7 +87,7 @@ export async function loadProgress(
     session.query(LOAD_ATTEMPTS, values),
   ]);
   for (const [no, ...stored] of rows) placed[Number(no) - 1]?.[1].restore(storedProgressOf(stored));
-  const byPlace = new Map<number, [number, Attempt][]>();
+  const byPlace = new Map<number, [number, OrdinalAttempt][]>();
   for (const [no, ordinal, attempt, isHeld, decidedNo, decidedAt, confirmsAt] of attempts) {
     const found = byPlace.get(Number(no)) ?? [];
     byPlace.set(Number(no), found);

@@ -4,7 +4,7 @@ import type { Session, Statement } from '../postgres/transaction';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
 import { readCountedRows } from './credits';
-import type { Scope } from './ledger-rows';
+import type { CountedScope } from './ledger-rows';
 import { countSlice } from './slice';
 
 /**
@@ -98,7 +98,7 @@ async function readFoldedTo(session: Session, generation: number): Promise<bigin
   return foldedTo == null ? null : BigInt(foldedTo);
 }
 
-function scopeOf(versions: readonly CountedVersion[]): Scope {
+function scopeOf(versions: readonly CountedVersion[]): CountedScope {
   return {
     operatorIds: [...new Set(versions.map(({ promotion }) => promotion.definition.operator))],
     kinds: [...new Set(versions.flatMap(({ promotion }) => promotion.terms.map(({ kind }) => kind)))],

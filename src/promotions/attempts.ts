@@ -23,7 +23,7 @@ export interface HeldAttempt {
   readonly confirmsAt: bigint | null;
 }
 
-export interface Attempt {
+export interface OrdinalAttempt {
   /** How often the ordinal was attained. */
   readonly attempt: number;
   readonly isAttained: boolean;
@@ -41,14 +41,14 @@ export interface AttemptChange {
 }
 
 export class Attempts {
-  private readonly byOrdinal: Map<number, Attempt>;
+  private readonly byOrdinal: Map<number, OrdinalAttempt>;
   /** Steps that took back what the ledger holds, since the end of the last slice. */
   private readonly lost = new Map<number, ProgressStep>();
   /** The ordinals that changed since the end of the last slice. */
   private readonly touched = new Set<number>();
 
   /** @param stored the attempts at the end of the last slice */
-  constructor(stored: Iterable<readonly [ordinal: number, attempt: Attempt]> = []) {
+  constructor(stored: Iterable<readonly [ordinal: number, attempt: OrdinalAttempt]> = []) {
     this.byOrdinal = new Map(stored);
   }
 
@@ -73,7 +73,7 @@ export class Attempts {
     for (const [ordinal, { held }] of this.byOrdinal) if (held !== null) yield [ordinal, held];
   }
 
-  get(ordinal: number): Attempt | undefined {
+  get(ordinal: number): OrdinalAttempt | undefined {
     return this.byOrdinal.get(ordinal);
   }
 
