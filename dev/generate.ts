@@ -8,7 +8,9 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { Client } from 'pg';
+import { renderDashboard } from './generate/dashboard-picture';
 import {
+  dashboardFile,
   driftOf,
   GENERATE_TABLES_COMMAND,
   type GeneratedFile,
@@ -36,7 +38,7 @@ async function main(): Promise<number> {
     return USAGE_EXIT_CODE;
   }
   const root = projectRoot;
-  const files = what === 'tables' ? [await makeTables()] : generatedFiles(root);
+  const files = what === 'tables' ? await makeTables() : generatedFiles(root);
   if (values.check) {
     const drift = driftOf(files, root);
     for (const line of drift) console.error(line);
@@ -52,7 +54,7 @@ async function main(): Promise<number> {
 /**
  * Migrates a database of its own, on the server of DATABASE_URL or on one that it starts, and drops it again.
  */
-async function makeTables(): Promise<GeneratedFile> {
+async function makeTables(): Promise<GeneratedFile[]> {
   const servers = await startServers({ need: ['postgres'], log: (line) => console.error(line) });
   try {
     const name = `promo_test_${randomBytes(8).toString('hex')}`;
@@ -61,7 +63,8 @@ async function makeTables(): Promise<GeneratedFile> {
     await execute(servers.databaseUrl, `create database ${name}`);
     try {
       migrate(url.href);
-      return tablesFile(await renderTables(url.href, GENERATE_TABLES_COMMAND));
+      const tables = tablesFile(await renderTables(url.href, GENERATE_TABLES_COMMAND));
+      return [tables, dashboardFile(await renderDashboard(url.href))];
     } finally {
       await execute(servers.databaseUrl, `drop database ${name} with (force)`);
     }

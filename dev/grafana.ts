@@ -17,6 +17,12 @@ export interface DashboardPanel {
   readonly sql: string;
   /** Whether the first column is a time, and a text column names the series. */
   readonly isSeries: boolean;
+  /** Such as `percentunit`; empty for a number without one. */
+  readonly unit: string;
+  /** Bars on top of each other, in place of lines. */
+  readonly isStacked: boolean;
+  /** Its place, in columns and rows of the grid. */
+  readonly grid: Readonly<Record<'x' | 'y' | 'w' | 'h', number>>;
 }
 
 export interface Dashboard {
@@ -33,16 +39,18 @@ export interface DashboardRange {
 }
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-const textAt = (value: unknown, key: string): string => {
-  const found = isNode(value) ? Reflect.get(value, key) : undefined;
+/** Follows a path of keys, such as `fieldConfig.defaults`. */
+const valueAt = (value: unknown, path: string): unknown =>
+  path.split('.').reduce((found, key) => (isNode(found) ? found[key] : undefined), value);
+const textAt = (value: unknown, path: string): string => {
+  const found = valueAt(value, path);
   return typeof found === 'string' ? found : '';
 };
-const listAt = (value: unknown, key: string): unknown[] =>
-  listOf(typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined);
+const listAt = (value: unknown, path: string): unknown[] => listOf(valueAt(value, path));
+const numberAt = (value: unknown, path: string): number => Number(valueAt(value, path));
 
 export function readDashboard(root = projectRoot): Dashboard {
   const document: unknown = JSON.parse(readFileSync(join(root, DASHBOARD), 'utf8'));
-  const templating = isNode(document) ? Reflect.get(document, 'templating') : undefined;
   return {
     panels: listAt(document, 'panels').flatMap((panel) =>
       listAt(panel, 'targets').map((target) => ({
@@ -51,10 +59,18 @@ export function readDashboard(root = projectRoot): Dashboard {
         type: textAt(panel, 'type'),
         sql: textAt(target, 'rawSql'),
         isSeries: textAt(target, 'format') === 'time_series',
+        unit: textAt(panel, 'fieldConfig.defaults.unit'),
+        isStacked: textAt(panel, 'fieldConfig.defaults.custom.stacking.mode') === 'normal',
+        grid: {
+          x: numberAt(panel, 'gridPos.x'),
+          y: numberAt(panel, 'gridPos.y'),
+          w: numberAt(panel, 'gridPos.w'),
+          h: numberAt(panel, 'gridPos.h'),
+        },
       })),
     ),
     variables: Object.fromEntries(
-      listAt(templating, 'list')
+      listAt(document, 'templating.list')
         .filter((variable) => textAt(variable, 'type') === 'query')
         .map((variable) => [textAt(variable, 'name'), textAt(variable, 'query')]),
     ),

@@ -69,6 +69,11 @@ export function generatedFiles(root: string): GeneratedFile[] {
   ];
 }
 
+/** The picture of docs/analysts/dashboard.md. */
+export function dashboardFile(content: string): GeneratedFile {
+  return { path: 'docs/pictures/dashboard.svg', content, command: GENERATE_TABLES_COMMAND };
+}
+
 export function tablesFile(content: string): GeneratedFile {
   return { path: 'docs/tables.md', content, command: GENERATE_TABLES_COMMAND };
 }

@@ -1,4 +1,5 @@
-import { driftOf, GENERATE_TABLES_COMMAND, tablesFile } from '../../dev/generate/files';
+import { renderDashboard } from '../../dev/generate/dashboard-picture';
+import { dashboardFile, driftOf, GENERATE_TABLES_COMMAND, tablesFile } from '../../dev/generate/files';
 import { renderTables } from '../../dev/generate/tables';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { runMigrations } from '../../src/ledger/migrate';
@@ -15,6 +16,10 @@ afterAll(() => database.drop());
 
 test('docs/tables.md agrees with the migrations', () => {
   expect(driftOf([tablesFile(content)], ROOT)).toEqual([]);
+});
+
+test('the picture of the dashboard has the answers of its queries', async () => {
+  expect(driftOf([dashboardFile(await renderDashboard(database.url))], ROOT)).toEqual([]);
 });
 
 test('every view for analysts, and each of its columns, has a comment', () => {
