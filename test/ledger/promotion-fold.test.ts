@@ -1,5 +1,6 @@
 /** The fold of promotions over a real ledger: equal to the fold of files, whatever the slices. */
 import { makeRandom, type Random } from '../../dev/random';
+import { sleep } from '../../dev/servers/deadline';
 import { isKind } from '../../src/domain/event/event';
 import { type Fold, makeFold } from '../../src/fold/fold';
 import { applyPromotions, readStoredPromotions } from '../../src/promotion-store/documents';
@@ -7,6 +8,7 @@ import { makePromotionResults } from '../../src/promotion-store/results';
 import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
 import { compilePromotion } from '../../src/promotions/terms';
+import type { Takeover } from '../../src/promotions/timeline';
 import { aBet, aRefund, freshStore, type TestStore, type TextRow } from '../support/ledger';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -23,9 +25,9 @@ const DAILY =
 const CONFIRMED = 'id: confirmed, type: bet_count, target: 2, completes: each, confirm_after: PT1S';
 
 let holders = 0;
-const aFold = (rows = 20_000): Fold =>
+const aFold = (rows = 20_000, now = () => performance.now()): Fold =>
   makeFold(store.pool, makePromotionResults(), {
-    ...{ holder: `test ${holders++}`, leaseMs: 10_000, now: () => performance.now() },
+    ...{ holder: `test ${holders++}`, leaseMs: 10_000, now },
     ...{ slice: { rows, ms: 500 }, fill: { rows, ms: 500 } },
   });
 
@@ -38,7 +40,11 @@ async function foldAll(fold: Fold): Promise<void> {
 }
 
 async function apply(...flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+  await applyAs('next_window', flows);
+}
+
+async function applyAs(takeover: Takeover, flows: readonly string[]): Promise<void> {
+  const application = { by: 'anna', reason: null, takeover };
   await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
 }
 
@@ -137,6 +143,75 @@ async function intake(random: Random, step: () => Promise<unknown>): Promise<voi
     if (random.chance(0.5)) await step();
   }
 }
+
+/** Definitions with another target, and others that count other events. */
+const CHANGED: readonly (readonly [flow: string, changed: string])[] = [
+  [FLOWS.bets, FLOWS.bets.replace('target: 4', 'target: 3')],
+  [FLOWS.gems, FLOWS.gems.replace('games: [g1]', 'games: [g2]')],
+  [FLOWS.turnover, FLOWS.turnover.replace('every: week', 'every: day')],
+  [FLOWS.rounds, FLOWS.rounds.replace('from: 2026-10-22', 'from: 2026-10-21')],
+  [FLOWS.streak, FLOWS.streak.replace('days: 3', 'days: 2')],
+];
+
+test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
+  'promotions that are changed, removed, brought back and recomputed between slices count as their last versions: seed %i [P17] [P21] [P22]',
+  async (seed) => {
+    const random = makeRandom(seed);
+    const all = Object.values<string>(FLOWS);
+    let flows = all;
+    await apply(...flows);
+    // A clock that runs ahead: an idle fold looks for new versions every few seconds.
+    let time = 0;
+    const fold = aFold(random.pick([1, 10, 20_000]), () => (time += 20_000));
+    let changes = 0;
+    await intake(random, async () => {
+      await fold.step();
+      if (changes > 6 || random.chance(0.4)) return;
+      changes++;
+      const [flow, changed] = random.pick(CHANGED);
+      if (random.chance(0.3)) flows = random.shuffled(all).slice(1);
+      else flows = flows.map((each) => (each === flow ? changed : each === changed ? flow : each));
+      // A window that has begun and never ends changes by --recompute alone.
+      await applyAs('recompute', flows);
+    });
+    // One rebuild after the other, until the fold is idle for two of them.
+    for (let round = 0; round < 4; round++) await foldAll(fold);
+    expect(await storedState()).toEqual(await expectedState());
+    expect(changes).toBeGreaterThan(0);
+  },
+);
+
+test('promotions are applied beside an intake and a fold that run, and count as their last versions [P21]', async () => {
+  const random = makeRandom(99);
+  let flows = Object.values<string>(FLOWS);
+  await apply(...flows);
+  let time = 0;
+  const fold = aFold(20, () => (time += 20_000));
+  let isOver = false;
+  let slices = 0;
+  const folding = (async () => {
+    while (!isOver) if ((await fold.step()).kind === 'slice') slices++;
+  })();
+  let changes = 0;
+  const applying = (async () => {
+    while (!isOver) {
+      const [flow, changed] = random.pick(CHANGED);
+      flows = flows.map((each) => (each === flow ? changed : each === changed ? flow : each));
+      await applyAs('recompute', flows);
+      changes++;
+      await sleep(random.between(1, 60));
+    }
+  })();
+  try {
+    await intake(makeRandom(100), () => sleep(150));
+  } finally {
+    isOver = true;
+    await Promise.all([folding, applying]);
+  }
+  for (let round = 0; round < 4; round++) await foldAll(fold);
+  expect(await storedState()).toEqual(await expectedState());
+  expect([slices > 1, changes > 1]).toEqual([true, true]);
+});
 
 test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
   'slices of any length give the state of the fold of files, with the same ids: seed %i [P11] [P12] [P15] [P16] [B9]',
