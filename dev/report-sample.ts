@@ -28,6 +28,8 @@ const CONNECTIONS = [
   { id: 'acme-hook', share: 0.01, topic: null },
 ] as const;
 
+const NO_PROMOTIONS = { promotions: [], shares: [], completions: [], misses: [] };
+
 /** The report of one operator, from the rollups. */
 export function sampleReport(): VerdictReport {
   const zone = new TimeZone('UTC');
@@ -47,7 +49,14 @@ export function sampleReport(): VerdictReport {
 export function emptyReport(): VerdictReport {
   const zone = new TimeZone('UTC');
   const span = { from: FROM, to: TO };
-  const rows = { verdicts: [], amounts: [], resends: [], contradictions: [], registered: [] };
+  const rows = {
+    verdicts: [],
+    amounts: [],
+    resends: [],
+    contradictions: [],
+    registered: [],
+    ...NO_PROMOTIONS,
+  };
   const figures = figuresOf(
     {
       ...{ operator: null, span, plan: planOf(span, zone, null, TO), madeAt: TO, madeBy: '1.0.0' },
@@ -107,6 +116,7 @@ function sampleRows(random: Random): ReportRows {
     verdicts,
     resends,
     amounts: amountRows(random),
+    ...promotionRows(random),
     contradictions: [
       ['acme', 'settled_mismatch', '212'],
       ['acme', 'second_settled', '9'],
@@ -116,6 +126,35 @@ function sampleRows(random: Random): ReportRows {
         ({ id, topic }): TextRow => ['acme', id, topic === null ? 'webhook' : 'kafka', topic],
       ),
       ['acme', 'acme-sports', 'kafka', 'promo.event.sports'],
+    ],
+  };
+}
+
+function promotionRows(random: Random): Pick<ReportRows, 'promotions' | 'shares' | 'completions' | 'misses'> {
+  return {
+    promotions: [
+      ['acme', 'deposit-week', 'deposit_target', 'counts'],
+      ['acme', 'race', 'leaderboard', 'counts'],
+      ['acme', 'streak-7', 'login_streak', 'is over'],
+    ],
+    shares: [
+      ['acme', 'deposit-week', '41200', '21800', '9100', '10300'],
+      ['acme', 'race', '18800', '0', '0', '0'],
+      ['acme', 'streak-7', '30400', '17100', '8800', '4500'],
+    ],
+    completions: Array.from({ length: DAYS }, (_, day): TextRow[] => {
+      const count = Math.round(340 * (1 + day / 60) * between(random, 0.8, 1.2));
+      return [
+        [`${day + 1}`, 'acme', 'deposit-week', `${count}`, `${count - (day % 4)}`, `${day % 4}`],
+        [`${day + 1}`, 'acme', 'streak-7', `${Math.round(count / 2)}`, `${Math.round(count / 2)}`, '0'],
+      ];
+    }).flat(),
+    misses: [
+      ['acme', 'deposit-week', 'currency_without_target', '5120'],
+      ['acme', 'deposit-week', 'outside_window', '90'],
+      ['acme', 'race', 'game_not_listed', '40210'],
+      ['acme', 'race', 'below_minimum', '12040'],
+      ['acme', 'race', 'round_refunded', '3080'],
     ],
   };
 }

@@ -135,10 +135,27 @@ comment on column promo.promotions.until is 'The version counts windows that beg
 comment on column promo.promotions.removed_at is 'When the promotion was removed; null: it is not.';
 
 create view promo.promotion_progress as
+-- Both are small, and computed once: a million players need no look-up each.
+with windows as materialized (
+  select w.*, o.operator_id, n.promotion_id, v.definition ->> 'type' as type, (v.definition ->> 'days')::numeric as days
+  from promo_store.promotion_windows w
+  join promo_store.promotion_versions v on v.promotion_no = w.promotion_no and v.version = w.version
+  join promo_store.promotions n on n.promotion_no = w.promotion_no
+  join promo_store.operators o on o.operator_no = n.operator_no
+),
+targets as materialized (
+  select t.promotion_no, t.version, t.item, coalesce(k.code, '') as currency, c.unit_minor * coalesce((
+    select (i ->> 'need')::numeric from jsonb_array_elements(v.definition -> 'items') i where i ->> 'id' = t.item), 1) as target
+  from promo_store.promotion_terms t
+  join promo_store.promotion_versions v on v.promotion_no = t.promotion_no and v.version = t.version
+  join promo_store.promotion_term_currencies c on c.promotion_no = t.promotion_no and c.version = t.version and c.term_no = t.term_no
+  left join promo_store.currencies k on k.currency_no = c.currency_no
+  where v.definition ->> 'type' <> 'leaderboard'
+)
 select
-  o.operator_id,
-  n.promotion_id,
-  v.definition ->> 'type' as type,
+  w.operator_id,
+  w.promotion_id,
+  w.type,
   w.version,
   w.window_key,
   w.starts_at,
@@ -148,42 +165,31 @@ select
   u.code as currency,
   x.amount as value_minor,
   x.amount * coalesce(u.unit, 1) as value,
-  x.target * coalesce(u.unit, 1) as target,
-  trim_scale(round(x.amount / nullif(x.target, 0), 4)) as share,
+  coalesce(w.days, g.target) * coalesce(u.unit, 1) as target,
+  trim_scale(round(x.amount / nullif(coalesce(w.days, g.target), 0), 4)) as share,
   p.attained as completions,
-  case when v.definition ->> 'type' = 'leaderboard' then p.score end as points,
+  case when w.type = 'leaderboard' then p.score end as points,
   p.changed_at
 from promo_store.promotion_progress p
-join promo_store.promotion_windows w on w.window_no = p.window_no
-join promo_store.promotion_versions v on v.promotion_no = w.promotion_no and v.version = w.version
-join promo_store.promotions n on n.promotion_no = w.promotion_no
-join promo_store.operators o on o.operator_no = n.operator_no
+join windows w on w.window_no = p.window_no
 -- A streak has a value for each day. It shows the longest run of days.
 left join lateral (
   select min(g.day)::text as first_day, count(*)::numeric as days
   from (
     select d.day, d.day - row_number() over (order by d.day)::int as run
     from (
-      select case v.definition ->> 'type' when 'login_streak' then a.item::date end as day
-      from unnest(p.items, p.amounts) a (item, amount) where a.amount > 0
+      select case w.type when 'login_streak' then a.item::date end as day
+      from unnest(p.items, p.amounts) a (item, amount) where a.amount > 0 and w.type = 'login_streak'
     ) d
   ) g group by g.run order by 2 desc, 1 limit 1
-) r on v.definition ->> 'type' = 'login_streak'
-cross join lateral (
-  select a.item, a.currency, a.amount,
-    case v.definition ->> 'type' when 'leaderboard' then null when 'login_streak' then (v.definition ->> 'days')::numeric
-      else c.unit_minor * coalesce((select (i ->> 'need')::numeric from jsonb_array_elements(v.definition -> 'items') i where i ->> 'id' = a.item), 1) end as target
-  from unnest(
-    case when v.definition ->> 'type' = 'login_streak' then array[r.first_day] else p.items end,
-    case when v.definition ->> 'type' = 'login_streak' then array['']::text[] else p.currencies end,
-    case when v.definition ->> 'type' = 'login_streak' then array[r.days] else p.amounts end) a (item, currency, amount)
-  left join promo_store.promotion_terms t on t.promotion_no = w.promotion_no and t.version = w.version and t.item = a.item
-  left join promo_store.promotion_term_currencies c on c.promotion_no = t.promotion_no and c.version = t.version and c.term_no = t.term_no
-    and c.currency_no = coalesce((select k.currency_no from promo_store.currencies k where k.code = a.currency), 0)
-  where a.amount <> 0
-) x
+) r on w.type = 'login_streak'
+cross join lateral unnest(
+  case w.type when 'login_streak' then array[r.first_day] else p.items end,
+  case w.type when 'login_streak' then array['']::text[] else p.currencies end,
+  case w.type when 'login_streak' then array[r.days] else p.amounts end) x (item, currency, amount)
+left join targets g on g.promotion_no = w.promotion_no and g.version = w.version and g.item = x.item and g.currency = x.currency
 left join promo_store.currencies u on u.code = x.currency
-where p.generation = (select f.generation from promo_store.folds f where f.fold = 'promotions');
+where p.generation = (select f.generation from promo_store.folds f where f.fold = 'promotions') and x.amount <> 0;
 comment on view promo.promotion_progress is 'One row for each value of a player in a window. A target in two currencies has two rows, and so have two items. A login streak has one row, of its longest run.';
 comment on column promo.promotion_progress.operator_id is 'Operator of the promotion.';
 comment on column promo.promotion_progress.promotion_id is 'The promotion.';

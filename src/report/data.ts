@@ -2,6 +2,7 @@
 import { REASONS } from '../domain/verdict/reasons';
 import { millisecondsOf, type TextRow } from '../postgres/texts';
 import type { Plan, Source } from './plan';
+import { type PromotionRows, type PromotionsReport, promotionsOf } from './promotions';
 import { WITHIN } from './queries';
 import { type ReportSpan, stepText } from './window';
 
@@ -123,11 +124,13 @@ export interface VerdictReport {
     readonly kind: string;
     readonly rounds: number;
   }[];
+  /** Of all promotions that were ever defined; none where there are none. */
+  readonly promotions: PromotionsReport;
   readonly findings: readonly OpenPoint[];
 }
 
 /** Rows of the queries; null where a query was too slow. */
-export interface ReportRows {
+export interface ReportRows extends PromotionRows {
   readonly verdicts: readonly TextRow[] | null;
   readonly amounts: readonly TextRow[] | null;
   readonly resends: readonly TextRow[] | null;
@@ -218,6 +221,7 @@ export function figuresOf(setting: ReportSetting, rows: ReportRows): Figures {
       kind: kind ?? '',
       rounds: Number(rounds),
     })),
+    promotions: promotionsOf(rows, edges.length - 1),
   };
 }
 

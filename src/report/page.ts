@@ -8,6 +8,7 @@ import { type Html, html, styleSheet } from '../markup/html';
 import { decidedOf, type OpenPoint, type VerdictReport } from './data';
 import { moneyText } from './findings';
 import { gamesSection, turnoverSection } from './sections/amounts';
+import { promotionsSection } from './sections/promotions';
 import { connectionsSection, coverageSection } from './sections/quality';
 import { delaySection, reasonsSection, resendsSection, verdictsSection } from './sections/verdicts';
 import { REPORT_STYLE } from './style';
@@ -26,6 +27,7 @@ const SECTIONS = [
   { id: 'reasons', head: 'Why events do not count', render: reasonsSection },
   { id: 'turnover', head: 'Turnover', render: turnoverSection },
   { id: 'refunds', head: 'Refunds by game', render: gamesSection },
+  { id: 'promotions', head: 'Promotions', render: promotionsSection },
   { id: 'resends', head: 'Resends', render: resendsSection },
   { id: 'delay', head: 'Time to decide', render: delaySection },
   { id: 'connections', head: 'Connections', render: connectionsSection },
@@ -34,8 +36,9 @@ const SECTIONS = [
 
 /** The whole document. */
 export function reportPage(report: VerdictReport): string {
-  const links = SECTIONS.map(({ id, head }) => html`<li><a href="#${id}">${head}</a></li>`);
-  const sections = SECTIONS.map(
+  const shown = SECTIONS.filter(({ id }) => id !== 'promotions' || report.promotions.list.length > 0);
+  const links = shown.map(({ id, head }) => html`<li><a href="#${id}">${head}</a></li>`);
+  const sections = shown.map(
     ({ id, head, render }) => html`<section id="${id}" aria-labelledby="${id}-head">
 <h2 id="${id}-head">${head}</h2>
 ${render(report)}

@@ -87,6 +87,38 @@ where ${between('opened_at')} and $2::timestamptz[] is not null
 group by 1, 2 order by 3 desc, 1, 2`,
 };
 
+export const PROMOTIONS: ReportQuery = {
+  name: 'promotions',
+  text: `select operator_id, promotion_id, type, state from promo.promotions where ${OF_OPERATOR} order by 1, 2`,
+};
+
+/** Windows that overlap the range. */
+export const PROGRESS_SHARES: ReportQuery = {
+  name: 'shares',
+  text: `select operator_id, promotion_id, count(*), count(*) filter (where share < 0.5), count(*) filter (where share >= 0.5 and share < 1),
+  count(*) filter (where share >= 1)
+from promo.promotion_progress
+where coalesce(starts_at < $4::timestamptz, true) and coalesce(ends_at > $3::timestamptz, true) and ${OF_OPERATOR} and $2::timestamptz[] is not null
+group by 1, 2`,
+};
+
+export const COMPLETION_COUNTS: ReportQuery = {
+  name: 'completions',
+  text: `select width_bucket(changed_at, $2::timestamptz[]), operator_id, promotion_id, count(*) filter (where change = 'completed'),
+  count(*) filter (where change = 'completed' and holds), count(*) filter (where change = 'revoked')
+from promo.completions where ${between('changed_at')}
+group by 1, 2, 3`,
+};
+
+/** Reads the events of the range once for each promotion. */
+export const MISS_COUNTS: ReportQuery = {
+  name: 'misses',
+  text: `select operator_id, promotion_id, m.reason, count(*)
+from promo.promotions cross join lateral promo.promotion_misses(operator_id, promotion_id, $3::timestamptz, $4::timestamptz) m
+where ${OF_OPERATOR} and $2::timestamptz[] is not null
+group by 1, 2, 3`,
+};
+
 export const REGISTERED: ReportQuery = {
   name: 'connections',
   text: `select operator_id, connection_id, transport, topic from promo.connections where not is_test and ${OF_OPERATOR} order by 1, 2`,

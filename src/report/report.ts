@@ -9,7 +9,11 @@ import { type PlannedPart, planOf, type RollupState } from './plan';
 import {
   ANOMALY_COUNTS,
   amountsQuery,
+  COMPLETION_COUNTS,
   COVERAGE,
+  MISS_COUNTS,
+  PROGRESS_SHARES,
+  PROMOTIONS,
   REGISTERED,
   RESENDS,
   type ReportQuery,
@@ -64,6 +68,10 @@ export function readReport(database: string | StoreAccess, asked: AskedReport): 
       ),
       resends: await readPart(RESENDS, verdicts),
       contradictions: await readPart(ANOMALY_COUNTS, verdicts),
+      promotions: await read(PROMOTIONS, [operator]),
+      shares: await readPart(PROGRESS_SHARES, verdicts),
+      completions: await readPart(COMPLETION_COUNTS, verdicts),
+      misses: await readPart(MISS_COUNTS, verdicts),
       registered,
     };
     if (operator !== null && registered.length === 0 && rows.verdicts?.length === 0) {

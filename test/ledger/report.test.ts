@@ -3,7 +3,10 @@ import { fillStore } from '../../dev/bench/filled-store';
 import { makeRandom } from '../../dev/random';
 import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
+import { applyPromotions } from '../../src/promotion-store/documents';
+import { PromotionFold } from '../../src/promotions/fold';
 import type { VerdictReport } from '../../src/report/data';
+import { reportPage } from '../../src/report/page';
 import { type AskedReport, readReport, UnknownOperator } from '../../src/report/report';
 import { UnusableRange } from '../../src/report/window';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
@@ -18,6 +21,9 @@ import {
   type TestStore,
   withClient,
 } from '../support/ledger';
+import { ledgerEntries } from '../support/ledger-entries';
+import { writeProgress } from '../support/promotion-progress';
+import { definitionsOf, versionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
 
 const DAY_MS = 86_400_000;
@@ -114,6 +120,48 @@ test('a report of all operators has each of them, and names no player, event or 
     'bravo',
   ]);
   expect(JSON.stringify(report)).not.toMatch(/player-secret|"b1"|"r1"/);
+});
+
+test('a report has the promotions, with completions, shares and misses, and names no player [P18]', async () => {
+  const flows = [
+    'id: bets, type: turnover_target, counts: bet, games: [g1], target: { EUR: "10.00" }',
+    'id: dep, type: deposit_target, target: { EUR: "200.00" }',
+  ];
+  expect((await reportOf()).promotions.list).toEqual([]);
+  await applyPromotions(
+    store.pool,
+    { promotions: definitionsOf(...flows) },
+    { by: 'test', reason: null, takeover: 'next_window' },
+    () => true,
+  );
+  await story();
+  const fold = new PromotionFold(versionsOf(definitionsOf(...flows)));
+  for (const row of await ledgerEntries(store, -1)) fold.take(row);
+  await writeProgress(store.pool, fold, fold.endSlice(0n));
+  const report = await reportOf();
+  const named = { operator: 'acme', state: 'counts', values: 1 };
+  expect(report.promotions.list).toEqual([
+    {
+      ...{ ...named, promotion: 'bets', type: 'turnover_target', completed: 1, held: 1, revoked: 0 },
+      shares: { below_half: 0, below_target: 0, reached: 1 },
+      misses: [
+        { reason: 'game_not_listed', events: 2 },
+        { reason: 'no_game', events: 1 },
+      ],
+    },
+    {
+      ...{ ...named, promotion: 'dep', type: 'deposit_target', completed: 0, held: 0, revoked: 0 },
+      shares: { below_half: 0, below_target: 1, reached: 0 },
+      misses: [],
+    },
+  ]);
+  expect(report.promotions.buckets.reduce((sum, { held }) => sum + held, 0)).toBe(1);
+  expect(JSON.stringify(report)).not.toMatch(/player-secret|"b1"|"r1"/);
+  const page = reportPage(report);
+  expect(page).toContain('<section id="promotions"');
+  expect(page).not.toMatch(/player-secret/);
+  const of = { ...report, promotions: { list: [], buckets: [] } };
+  expect(reportPage(of)).not.toContain('#promotions');
 });
 
 test('the rollups and the views give one report', async () => {

@@ -126,7 +126,7 @@ export const LAYERS = {
   },
   report: {
     files: /^src\/report\//,
-    mayImport: ['lib', 'domain', 'markup', 'postgres'],
+    mayImport: ['lib', 'domain', 'promotions', 'markup', 'postgres'],
   },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
