@@ -87,7 +87,7 @@ where ${between('opened_at')} and $2::timestamptz[] is not null
 group by 1, 2 order by 3 desc, 1, 2`,
 };
 
-export const PROMOTIONS: ReportQuery = {
+export const DEFINED_PROMOTIONS: ReportQuery = {
   name: 'promotions',
   text: `select operator_id, promotion_id, type, state from promo.promotions where ${OF_OPERATOR} order by 1, 2`,
 };

@@ -135,7 +135,7 @@ testInBrowser('the keyboard reaches the content and each section', async ({ page
   const links = await page.locator('nav a').all();
   for (const link of links)
     expect(await page.locator((await link.getAttribute('href')) ?? '').count()).toBe(1);
-  expect(links).toHaveLength(9);
+  expect(links).toHaveLength(10);
 });
 
 testInBrowser('each chart has its numbers as a table', async ({ page }) => {

@@ -16,7 +16,7 @@ import {
 } from '../support/ledger';
 import { ledgerEntries } from '../support/ledger-entries';
 import { eventBytes, FLOWS, feedOf, VERSIONS } from '../support/promotion-feeds';
-import { writeProgress } from '../support/promotion-progress';
+import { foldPromotions } from '../support/promotion-progress';
 import { definitionsOf, versionsOf } from '../support/promotions';
 
 let store: TestStore;
@@ -34,14 +34,6 @@ const apply = (...flows: readonly string[]) =>
     { by: 'anna', reason: null, takeover: 'next_window' },
     () => true,
   );
-
-/** Folds all rows of the ledger, and writes the progress. */
-async function fold(...flows: readonly string[]): Promise<PromotionFold> {
-  const folded = new PromotionFold(flows.length === 0 ? VERSIONS : versionsOf(definitionsOf(...flows)));
-  for (const row of await ledgerEntries(store, -1)) folded.take(row);
-  await writeProgress(store.pool, folded, folded.endSlice(0n));
-  return folded;
-}
 
 const ALL = `'-infinity', 'infinity'`;
 
@@ -65,7 +57,8 @@ test.each([1, 2, 3, 4, 5, 6])(
     for (const row of rows) folded.take(row);
     let changeNo = Math.max(...rows.map((row) => row.changeNo));
     for (const credit of credits) folded.creditRound(credit, ++changeNo, 0n);
-    await writeProgress(store.pool, folded, folded.endSlice(0n));
+    folded.endSlice(0n);
+    await foldPromotions(store.pool);
 
     const seen = new Map<string, number>();
     for (const { promotion } of VERSIONS) {
@@ -134,9 +127,12 @@ test('promo.leaderboard has the order of the code, and names ties [P10]', async 
     ['f', '1'],
   ] as const)
     await acme.read(aBet({ player_ref: player, round_id: player, event_id: player, amount }));
-  const folded = await fold(race);
+  await foldPromotions(store.pool);
   const [version] = versionsOf(definitionsOf(race));
   if (version === undefined) throw new Error('no version');
+  const folded = new PromotionFold([version]);
+  for (const row of await ledgerEntries(store, -1)) folded.take(row);
+  folded.endSlice(0n);
   const expected = ranking(version.promotion, folded.progress());
   const rows = await store.rows(
     `select rank, player_ref, points, is_tied, is_final from promo.leaderboard_with_players('acme', 'race')`,
@@ -164,7 +160,7 @@ test('promo.promotion_progress shows target and share, and the longest run of a 
     aDeposit({ event_id: 'd2', amount: '12', currency: 'USD' }),
     ...['01', '02', '04'].map((day) => aLogin({ event_id: day, occurred_at: `2026-10-${day}T10:00:00Z` })),
   );
-  await fold(...flows);
+  await foldPromotions(store.pool);
   expect(
     await store.rows(
       `select promotion_id, item, currency, value, target, share, completions from promo.promotion_progress order by 1, 3, 4`,
@@ -188,10 +184,7 @@ test('promo.why_not and promo.explain_progress say why an event counts or not [P
     aBet({ event_id: 'bad', round_id: 'r4', amount: 'much' }),
   );
   await acme.read(aRefund({ event_id: 'x', round_id: 'r2' }));
-  await fold(
-    'id: bets, type: bet_count, target: 2, games: [g1]',
-    'id: dep, type: deposit_target, target: { EUR: "5.00" }',
-  );
+  await foldPromotions(store.pool);
   const why = (event: string) =>
     store.rows(`select promotion_id, counts_now, reason from promo.why_not('acme', $1)`, [event]);
   expect(await why('b1')).toEqual([

@@ -4,7 +4,6 @@ import { makeRandom } from '../../dev/random';
 import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
 import { applyPromotions } from '../../src/promotion-store/documents';
-import { PromotionFold } from '../../src/promotions/fold';
 import type { VerdictReport } from '../../src/report/data';
 import { reportPage } from '../../src/report/page';
 import { type AskedReport, readReport, UnknownOperator } from '../../src/report/report';
@@ -21,9 +20,8 @@ import {
   type TestStore,
   withClient,
 } from '../support/ledger';
-import { ledgerEntries } from '../support/ledger-entries';
-import { writeProgress } from '../support/promotion-progress';
-import { definitionsOf, versionsOf } from '../support/promotions';
+import { foldPromotions } from '../support/promotion-progress';
+import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
 
 const DAY_MS = 86_400_000;
@@ -135,9 +133,7 @@ test('a report has the promotions, with completions, shares and misses, and name
     () => true,
   );
   await story();
-  const fold = new PromotionFold(versionsOf(definitionsOf(...flows)));
-  for (const row of await ledgerEntries(store, -1)) fold.take(row);
-  await writeProgress(store.pool, fold, fold.endSlice(0n));
+  await foldPromotions(store.pool);
   const report = await reportOf();
   const named = { operator: 'acme', state: 'counts', values: 1 };
   expect(report.promotions.list).toEqual([

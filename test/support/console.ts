@@ -3,11 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { grantRoles } from '../../src/ledger/roles';
 import { parsePromotions } from '../../src/promotion-file/promotion-file';
 import { applyPromotions } from '../../src/promotion-store/documents';
-import { PromotionFold } from '../../src/promotions/fold';
 import { aBet, aDeposit, aRefund, aSettled, aWin, freshStore, type Json, type TestStore } from './ledger';
-import { ledgerEntries } from './ledger-entries';
-import { writeProgress } from './promotion-progress';
-import { versionsOf } from './promotions';
+import { foldPromotions } from './promotion-progress';
 import { dropRoles, makeRole } from './roles';
 import { RunningCommand, type Settings } from './worker';
 
@@ -100,9 +97,7 @@ async function addPromotion(store: TestStore): Promise<void> {
     { by: 'test', reason: null, takeover: 'next_window' },
     () => true,
   );
-  const fold = new PromotionFold(versionsOf(document.promotions));
-  for (const row of await ledgerEntries(store, -1)) fold.take(row);
-  await writeProgress(store.pool, fold, fold.endSlice(0n));
+  await foldPromotions(store.pool);
   await store.rows(`insert into promo_store.pseudonym_keys (key_id, state) values ('k', 'shown')`);
   await store.rows(
     `insert into promo_store.pseudonyms (key_no, operator_id, player_ref, player_id)
