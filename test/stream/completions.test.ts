@@ -11,13 +11,7 @@ import { systemClock } from '../../src/lib/clock';
 import { COMPLETION_SCHEMA } from '../../src/promotion-publishing/completion-schema';
 import { BATCH_ENTRIES } from '../../src/promotion-publishing/outbox';
 import { runPublishing } from '../../src/promotion-publishing/run';
-import {
-  aCompletionPublisher,
-  addEntries,
-  addPromotions,
-  entryStatement,
-  idOf,
-} from '../support/completions';
+import { aCompletionPublisher, addEntries, addPromotions, idOf } from '../support/completions';
 import { alterTopic, type Incoming, readTopic } from '../support/kafka';
 import { freshStore, type TestStore } from '../support/ledger';
 import { startProgram } from '../support/program';
@@ -230,33 +224,6 @@ test('with one topic for all operators, nothing moves while it refuses [S10]', a
   await alterTopic(pattern, { 'max.message.bytes': '1000000' });
   expect(await publisher().step()).toMatchObject({ messages: 2 });
   expect((await entriesIn(pattern)).sort()).toEqual([1, 2, 3]);
-});
-
-test('entries get their numbers in the order of their commits, also of two writers [S10]', async () => {
-  const [first, second] = await Promise.all([store.pool.connect(), store.pool.connect()]);
-  try {
-    await first.query('begin');
-    await first.query(entryStatement({ player: 'p-1' }));
-    await second.query('begin');
-    const waiting = second.query(entryStatement({ player: 'p-2' })).then(() => second.query('commit'));
-    await until('the second writer waits', 10_000, async () => {
-      const [[locks] = []] = await store.rows('select count(*) from pg_locks where not granted');
-      return Number(locks) > 0;
-    });
-    // A publisher does not wait for writers.
-    expect(await publisher().step()).toMatchObject({ messages: 0 });
-    await first.query('commit');
-    await waiting;
-  } finally {
-    first.release();
-    second.release();
-  }
-  await publisher().step();
-  const bodies = await bodiesIn(topicOf('acme'));
-  expect(bodies.map(({ player_ref, entry_no }) => `${player_ref} ${entry_no}`).sort()).toEqual([
-    'p-1 1',
-    'p-2 2',
-  ]);
 });
 
 test('entries of an erased player that are not published yet do not name the player [S10]', async () => {

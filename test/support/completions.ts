@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { TopicsSender } from '../../src/kafka/producer';
-import { systemClock } from '../../src/lib/clock';
+import { type Clock, systemClock } from '../../src/lib/clock';
 import type { Store } from '../../src/postgres/transaction';
 import { makeOutbox } from '../../src/promotion-publishing/outbox';
 import { makeCompletionPublisher } from '../../src/promotion-publishing/publisher';
@@ -67,6 +67,7 @@ export interface TestPublisherOptions {
   readonly holder?: string;
   readonly leaseMs?: number;
   readonly onCompletions?: OnCompletions;
+  readonly clock?: Clock;
 }
 
 export function aCompletionPublisher(options: TestPublisherOptions) {
@@ -77,12 +78,13 @@ export function aCompletionPublisher(options: TestPublisherOptions) {
     holder = 'test',
     leaseMs = 10_000,
     onCompletions = () => undefined,
+    clock = systemClock,
   } = options;
   return makeCompletionPublisher({
     outbox: makeOutbox(store, holder, leaseMs),
     sender,
     topics: makeOperatorTopics(pattern, pattern, () => []),
-    clock: systemClock,
+    clock,
     onCompletions,
   });
 }
