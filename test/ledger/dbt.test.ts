@@ -45,8 +45,10 @@ afterEach(async () => {
   await store.close();
 });
 
-async function build(...args: string[]): Promise<void> {
-  const { code, output } = await dbt.run(role.url, 'analytics', ['build', ...args]);
+const build = (...args: string[]) => buildAs('one', args);
+
+async function buildAs(name: string, args: readonly string[] = []): Promise<void> {
+  const { code, output } = await dbt.run(role.url, 'analytics', ['build', ...args], name);
   expect([code, output]).toEqual([0, expect.stringContaining('Completed successfully')]);
 }
 
@@ -58,11 +60,11 @@ async function expectEqualCopies(): Promise<void> {
   }
 }
 
-/** Waits until dbt waits for the horizon. */
-const untilOneSleeps = () =>
-  until('dbt waits for the horizon', WAIT_BEGINS_WITHIN_MS, async () => {
-    const sleeping = `select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`;
-    return (await store.value(sleeping)) !== '0';
+/** Waits until so many models wait: for the horizon, or for the same model of another run. */
+const untilWaiting = (models: number) =>
+  until('dbt waits', WAIT_BEGINS_WITHIN_MS, async () => {
+    const waiting = `select count(*) from pg_stat_activity where usename = $1 and (wait_event = 'PgSleep' or wait_event_type = 'Lock')`;
+    return Number(await store.value(waiting, [role.name])) >= models;
   });
 
 const TURNOVER =
@@ -123,7 +125,7 @@ testWhere(python)(
     const building = build().finally(() => {
       isBuilt = true;
     });
-    await untilOneSleeps();
+    await untilWaiting(COPIES.length);
     await sleep(HELD_MS);
     expect(isBuilt).toBe(false);
     await held.end('commit');
@@ -146,13 +148,25 @@ testWhere(python)(
     ]);
 
     await store.rows(`select promo.drop_months_before('2026-02-01')`);
-    await build();
+    for (const event of [aBet({ event_id: 'e-7', round_id: 'r-7' }), bet]) await acme.read(event);
+    // Without a lock, both runs would copy the rows, and both would write the days of the marts.
+    const horizon = await HeldWriter.begin(store.url);
+    const both = Promise.all([buildAs('one'), buildAs('two')]);
+    await untilWaiting(COPIES.length * 2);
+    await horizon.end('rollback');
+    await both;
     await expectEqualCopies();
     expect(await store.rows(`select count(*) from analytics.copy_ledger where round_id = 'r-old'`)).toEqual([
       ['0'],
     ]);
     // The mart keeps the day.
-    expect(await turnover()).toHaveLength(2);
+    expect(await turnover()).toEqual([
+      ['1', '10.5', '0', '10.5', '10.5'],
+      ['2', '21', '10.5', '10.5', '10.5'],
+    ]);
+    expect(await store.rows('select resends, with_other_content from analytics.resends_daily')).toEqual([
+      ['3', '0'],
+    ]);
 
     const fresh = await dbt.run(role.url, 'analytics', ['source', 'freshness']);
     expect([fresh.code, fresh.output]).toEqual([

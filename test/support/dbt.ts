@@ -16,8 +16,8 @@ export interface DbtEnd {
 }
 
 export interface Dbt {
-  /** Runs dbt once, as the role of the URL. The copy is in the schema. */
-  run(url: string, schema: string, args: readonly string[]): Promise<DbtEnd>;
+  /** Runs dbt once, as the role of the URL. The copy is in the schema. Runs at once have different names. */
+  run(url: string, schema: string, args: readonly string[], name?: string): Promise<DbtEnd>;
   close(): void;
 }
 
@@ -26,7 +26,7 @@ export async function makeDbt(python: Python): Promise<Dbt> {
   const packages = await installPackages(python, REQUIREMENTS);
   const directory = mkdtempSync(join(tmpdir(), 'promo-dbt-'));
   return {
-    run(url, schema, args) {
+    run(url, schema, args, name = 'one') {
       const { hostname, port, username, password, pathname } = new URL(url);
       const environment = {
         PGHOST: hostname,
@@ -37,8 +37,8 @@ export async function makeDbt(python: Python): Promise<Dbt> {
         PROMO_DBT_SCHEMA: schema,
         DBT_PROJECT_DIR: PACKAGE,
         DBT_PROFILES_DIR: PACKAGE,
-        DBT_TARGET_PATH: join(directory, schema),
-        DBT_LOG_PATH: join(directory, schema),
+        DBT_TARGET_PATH: join(directory, name),
+        DBT_LOG_PATH: join(directory, name),
         DBT_USE_COLORS: 'false',
         // A warning of dbt is a construct that a later version refuses.
         DBT_WARN_ERROR: 'true',

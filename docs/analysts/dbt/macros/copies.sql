@@ -9,7 +9,7 @@
 {%- endmacro %}
 
 -- One run after the other. Without the lock, two runs read behind the same number, and both insert.
-{% macro lock_copy() %}
+{% macro lock_model() %}
 {% if is_incremental() %}lock table {{ this }} in share row exclusive mode{% endif %}
 {% endmacro %}
 

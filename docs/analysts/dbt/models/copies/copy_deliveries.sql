@@ -3,7 +3,6 @@
   materialized='incremental',
   incremental_strategy='append',
   indexes=[{'columns': ['change_no']}, {'columns': ['received_at']}],
-  pre_hook="{{ lock_copy() }}",
   post_hook="{{ follow_months('deliveries', 'received_at') }}",
 ) }}
 select *

@@ -5,7 +5,6 @@
   materialized='incremental',
   incremental_strategy='append',
   indexes=[{'columns': ['erasure_no'], 'unique': true}],
-  pre_hook="{{ lock_copy() }}",
   post_hook="
     update {{ ref('copy_ledger') }} c set player_ref = e.erased_player
     from {{ this }} e cross join lateral promo.erased_verdicts(e.erasure_no) v

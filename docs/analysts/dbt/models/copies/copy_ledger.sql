@@ -3,7 +3,6 @@
   materialized='incremental',
   incremental_strategy='append',
   indexes=[{'columns': ['entry_id'], 'unique': true}, {'columns': ['change_no']}, {'columns': ['decided_at']}, {'columns': ['verdict_id']}],
-  pre_hook="{{ lock_copy() }}",
   post_hook="{{ follow_months('verdicts', 'decided_at') }}",
 ) }}
 select

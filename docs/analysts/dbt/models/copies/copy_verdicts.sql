@@ -3,7 +3,6 @@
   materialized='incremental',
   incremental_strategy='append',
   indexes=[{'columns': ['change_no'], 'unique': true}, {'columns': ['decided_at']}],
-  pre_hook="{{ lock_copy() }}",
   post_hook="{{ follow_months('verdicts', 'decided_at') }}",
 ) }}
 select *
