@@ -17,12 +17,8 @@ import {
 } from './versions';
 
 /** Another `promotions apply` waits for this lock; readers and the fold do not. */
-const LOCK_DOCUMENTS = {
-  name: 'lock_promotion_documents',
-  text: 'lock table promo_store.promotion_documents in share row exclusive mode',
-};
 /**
- * A slice of the fold holds this lock. So no slice reads old and new versions, and the time of the change is
+ * A slice of the fold holds this lock, and so does another application. So no slice reads old and new versions, and the time of the change is
  * later than every time that was folded. The first slice of all finds the row here, too.
  */
 const NAME_FOLD = {
@@ -75,7 +71,6 @@ export async function applyPromotions(
   approve: (plan: PromotionPlan) => boolean,
 ): Promise<PromotionPlan> {
   return inTransaction(store, async (session) => {
-    await session.write([LOCK_DOCUMENTS]);
     await session.query(NAME_FOLD);
     await session.query(LOCK_FOLD);
     const version = await versionInForce(session);

@@ -65,13 +65,15 @@ const LOAD: Statement = {
   name: 'promotions_load',
   text: `select w.no, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.attained, p.score, p.scored_no
 from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
-join promo_store.promotion_progress p on p.generation = $1 and p.window_no = w.window_no and p.player_ref = w.player_ref`,
+cross join lateral (select * from promo_store.promotion_progress p
+  where p.generation = $1 and p.window_no = w.window_no and p.player_ref = w.player_ref limit 1) p`,
 };
 const LOAD_ATTEMPTS: Statement = {
   name: 'promotions_load_attempts',
   text: `select w.no, a.ordinal, a.attempt, a.is_held, a.decided_no, ${inMicros('a.decided_at')}, ${inMicros('a.confirms_at')}
 from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
-join promo_store.promotion_attempts a on a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref`,
+cross join lateral (select * from promo_store.promotion_attempts a
+  where a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref offset 0) a`,
 };
 
 /** Restores progress as the last slice left it. */

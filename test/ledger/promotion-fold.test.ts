@@ -9,7 +9,7 @@ import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
 import { compilePromotion } from '../../src/promotions/terms';
 import type { Takeover } from '../../src/promotions/timeline';
-import { aBet, aRefund, freshStore, type TestStore, type TextRow } from '../support/ledger';
+import { aBet, aLogin, aRefund, freshStore, type TestStore, type TextRow } from '../support/ledger';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 
@@ -296,5 +296,23 @@ test('a promotion that is added counts the events of before, and one that is rem
   await apply('id: first, type: bet_count, target: 1', 'id: second, type: bet_count, target: 2');
   await acme.read(aBet({ event_id: 'd', round_id: 'r-d', player_ref: 'p-other' }));
   await foldAll(fold);
+  expect(await storedState()).toEqual(await expectedState());
+});
+
+test('a refund takes a round of long ago back [P11]', async () => {
+  await apply('id: bets, type: bet_count, target: 2');
+  const fold = aFold();
+  const acme = store.partition('acme');
+  await acme.read(aBet({ event_id: 'a', round_id: 'r-a' }), aBet({ event_id: 'b', round_id: 'r-b' }));
+  await foldAll(fold);
+  // More batches than a slice looks back.
+  for (let batch = 0; batch < 110; batch++) await acme.read(aLogin({ event_id: `l-${batch}` }));
+  await foldAll(fold);
+  await acme.read(aRefund({ event_id: 'x', round_id: 'r-a' }));
+  await foldAll(fold);
+  expect(await store.rows('select change from promo_store.promotion_completions order by entry_no')).toEqual([
+    ['0'],
+    ['1'],
+  ]);
   expect(await storedState()).toEqual(await expectedState());
 });
