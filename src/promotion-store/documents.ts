@@ -16,10 +16,10 @@ import {
   writeTimelines,
 } from './versions';
 
-/** Another `promotions apply` waits for this lock; readers and the fold do not. */
 /**
- * A slice of the fold holds this lock, and so does another application. So no slice reads old and new versions, and the time of the change is
- * later than every time that was folded. The first slice of all finds the row here, too.
+ * A slice of the fold holds this lock, and so does another `promotions apply`. So no slice reads old and new
+ * versions, and the time of the change is later than every time that was folded. The first slice of all finds
+ * the row here, too.
  */
 const NAME_FOLD = {
   name: 'name_promotions_fold',
