@@ -10,10 +10,12 @@ import { projectRoot as ROOT } from '../../dev/servers/download';
 import { answerNow, deleteTopics } from '../../dev/servers/topics';
 import { readCompletionState } from '../../src/ledger/completion-state';
 import { grantRoles } from '../../src/ledger/roles';
+import { applyPromotions } from '../../src/promotion-store/documents';
 import { allowing, createAcls } from '../support/acls';
 import { addEntries, addPromotions, type EntryOptions } from '../support/completions';
 import { committedOffsets, endOffsets, readTopic } from '../support/kafka';
-import { freshStore, type TestStore } from '../support/ledger';
+import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
 import { kafkaBrokers, withAdmin } from '../support/servers';
 import { blocksOf } from '../support/terminal';
@@ -208,4 +210,41 @@ test('the program of the page credits once for each id, and takes back what is r
     ['p-3', 'credited'],
   ]);
   expect(await publishing.stop()).toEqual({ code: 0, signal: null });
+});
+
+test('a completion of the fold is published, and so is the refund that revokes it, with the same id [S10 P11 P12]', async () => {
+  const promotions = await makeRole(store.url, 'promotions');
+  try {
+    await grantRoles(store.url, [{ role: 'promotions', name: promotions.name }]);
+    const definitions = definitionsOf('id: two-bets, type: bet_count, target: 2');
+    const by = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+    await store.rows('truncate promo_store.promotion_documents cascade');
+    await applyPromotions(store.pool, { promotions: definitions }, by, () => true);
+    const publishing = start();
+    const folding = new RunningCommand(['promotions'], { DATABASE_URL: promotions.url, HTTP_PORT: '0' });
+    const acme = store.partition('acme');
+    const round = (id: string) => ({ event_id: `bet-${id}`, round_id: id, player_ref: 'p-1' });
+    await acme.read(aBet(round('r-1')), aBet(round('r-2')));
+    await publishing.waitForLog(({ msg, topic }) => msg === 'topic created' && topic === topicOf('acme'));
+    const untilChanges = (...changes: readonly string[]) =>
+      until(changes.join(), WITHIN_MS, async () => {
+        const messages = await messagesIn('acme');
+        return messages.map(({ change }) => change).join() === changes.join();
+      });
+    await untilChanges('completed');
+    await acme.read(aRefund({ event_id: 'back', round_id: 'r-2', player_ref: 'p-1' }));
+    await untilChanges('completed', 'revoked');
+    const [completed, revoked] = await messagesIn('acme');
+    expect(completed).toMatchObject({ promotion_id: 'two-bets', player_ref: 'p-1', ordinal: 1, attempt: 1 });
+    expect(revoked.completion_id).toBe(completed.completion_id);
+    const decided = (await store.rows('select verdict_id from promo.verdicts order by 1')).flat();
+    expect([completed, revoked].map(({ decided_by }) => String(decided_by))).toEqual([
+      decided[1],
+      decided[2],
+    ]);
+    for (const each of [publishing, folding]) expect(await each.stop()).toEqual({ code: 0, signal: null });
+  } finally {
+    await killWorkers();
+    await dropRoles(store.url, [promotions.name]);
+  }
 });
