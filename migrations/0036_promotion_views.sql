@@ -172,21 +172,21 @@ select
   p.changed_at
 from promo_store.promotion_progress p
 join windows w on w.window_no = p.window_no
--- A streak has a value for each day. It shows the longest run of days.
-left join lateral (
-  select min(g.day)::text as first_day, count(*)::numeric as days
-  from (
-    select d.day, d.day - row_number() over (order by d.day)::int as run
+-- A streak has a value for each day. It shows the longest run of days. A subquery within case is not run for
+-- other types.
+cross join lateral (
+  select case w.type when 'login_streak' then (
+    select array[min(g.day)::text, count(*)::text]
     from (
-      select case w.type when 'login_streak' then a.item::date end as day
-      from unnest(p.items, p.amounts) a (item, amount) where a.amount > 0 and w.type = 'login_streak'
-    ) d
-  ) g group by g.run order by 2 desc, 1 limit 1
-) r on w.type = 'login_streak'
+      select d.day, d.day - row_number() over (order by d.day)::int as run
+      from (select a.item::date as day from unnest(p.items, p.amounts) a (item, amount) where a.amount > 0) d
+    ) g group by g.run order by count(*) desc, min(g.day) limit 1
+  ) end as longest
+) r
 cross join lateral unnest(
-  case w.type when 'login_streak' then array[r.first_day] else p.items end,
+  case w.type when 'login_streak' then r.longest[1:1] else p.items end,
   case w.type when 'login_streak' then array['']::text[] else p.currencies end,
-  case w.type when 'login_streak' then array[r.days] else p.amounts end) x (item, currency, amount)
+  case w.type when 'login_streak' then r.longest[2:2]::numeric[] else p.amounts end) x (item, currency, amount)
 left join targets g on g.promotion_no = w.promotion_no and g.version = w.version and g.item = x.item and g.currency = x.currency
 left join promo_store.currencies u on u.code = x.currency
 where p.generation = (select f.generation from promo_store.folds f where f.fold = 'promotions') and x.amount <> 0;
