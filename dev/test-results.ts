@@ -13,7 +13,7 @@ export const LAYERS = [
   { name: 'simulation', minutes: 2.1 },
   { name: 'dev', minutes: 6.5 },
   { name: 'chart', minutes: 0.7 },
-  { name: 'ledger', minutes: 12.4 },
+  { name: 'ledger', minutes: 13.7 },
   { name: 'mutants', minutes: 6.9 },
   { name: 'model', minutes: 2 },
   { name: 'stream', minutes: 21.4 },
