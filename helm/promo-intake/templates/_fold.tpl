@@ -1,5 +1,5 @@
 {{/*
-The deployment of a process that reads behind the workers: the rollups, or the pseudonyms. One pod works, and the others wait for its end. There is no
+The deployment of a process that reads behind the workers: the rollups, the pseudonyms, or the promotions. One pod works, and the others wait for its end. There is no
 PodDisruptionBudget: a drained node delays the process for some seconds, and nobody waits for it.
 Takes (dict "root" $ "component" "rollups" "values" …).
 */}}

@@ -83,6 +83,11 @@ default
 {{- merge (dict) (default dict .Values.pseudonyms) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
 {{- end -}}
 
+{{/* The same for the promotions. */}}
+{{- define "promo-intake.promotions" -}}
+{{- merge (dict) (default dict .Values.promotions) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
+{{- end -}}
+
 {{/* The same for the completions. */}}
 {{- define "promo-intake.completions" -}}
 {{- merge (dict) (default dict .Values.completions) (dict "enabled" false "settings" dict "secrets" dict "files" dict) | toYaml -}}
@@ -101,6 +106,7 @@ default
 {{- $watched := include "promo-intake.components" . | fromYamlArray -}}
 {{- if (include "promo-intake.rollups" . | fromYaml).enabled }}{{ $watched = append $watched "rollups" }}{{ end -}}
 {{- if (include "promo-intake.pseudonyms" . | fromYaml).enabled }}{{ $watched = append $watched "pseudonyms" }}{{ end -}}
+{{- if (include "promo-intake.promotions" . | fromYaml).enabled }}{{ $watched = append $watched "promotions" }}{{ end -}}
 {{- if (include "promo-intake.completions" . | fromYaml).enabled }}{{ $watched = append $watched "completions" }}{{ end -}}
 {{- $watched | toYaml -}}
 {{- end -}}
@@ -142,7 +148,7 @@ characters.
 {{- end -}}
 
 {{/*
-The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook, of the console and of completions. These, the rollups and the pseudonyms have the
+The configuration of the container of a component, as YAML. Workers have everything except settings of the webhook, of the console and of completions. These, the rollups, the pseudonyms and the promotions have the
 settings that they read; `own` has the ones that differ from the workers. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
@@ -167,7 +173,7 @@ settings that they read; `own` has the ones that differ from the workers. Takes 
 {{- $isOfConsole := or (hasPrefix "CONSOLE_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
 {{- $isOfRollups := or (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LIVENESS_SECONDS" "LOG_LEVEL" "SHUTDOWN_SECONDS" "NODE_EXTRA_CA_CERTS")) -}}
 {{- $isOfCompletions := or (eq $name "COMPLETION_TOPIC") $isOfRollups (and (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS" "KAFKA_DEAD_MEMBER_WATCH")))) -}}
-{{- $isOf := dict "completions" $isOfCompletions "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "pseudonyms" (or $isOfRollups (hasPrefix "PSEUDONYM_" $name)) "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name) (hasPrefix "COMPLETION_" $name))) -}}
+{{- $isOf := dict "completions" $isOfCompletions "webhook" $isOfWebhook "console" $isOfConsole "rollups" $isOfRollups "promotions" $isOfRollups "pseudonyms" (or $isOfRollups (hasPrefix "PSEUDONYM_" $name)) "worker" (not (or (hasPrefix "WEBHOOK_" $name) (hasPrefix "CONSOLE_" $name) (hasPrefix "COMPLETION_" $name))) -}}
 {{- if get $isOf $component }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
@@ -283,7 +289,7 @@ securityContext:
 {{/* The common part of all pods, except the service account. Workers and webhook have their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
-{{- if has .component (list "worker" "webhook" "console" "rollups" "pseudonyms" "completions") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
+{{- if has .component (list "worker" "webhook" "console" "rollups" "pseudonyms" "promotions" "completions") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (default dict (index .root.Values .component)).affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -370,6 +376,9 @@ annotations:
 {{- if and $pseudonyms.enabled (not $pseudonyms.secrets.PSEUDONYM_KEYS) }}{{ $faults = append $faults "pseudonyms.secrets.PSEUDONYM_KEYS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the key of the pseudonyms, or disable pseudonyms" }}{{ end -}}
 {{- if and $pseudonyms.enabled (not (or $pseudonyms.settings.DATABASE_URL $pseudonyms.secrets.DATABASE_URL)) }}{{ $faults = append $faults "pseudonyms.secrets.DATABASE_URL is missing: the pseudonyms would run as the workers' role, which cannot write their tables; set it, or pseudonyms.settings.DATABASE_URL, to the address with the role of migration.grant.pseudonyms" }}{{ end -}}
 {{- if and $pseudonyms.settings.DATABASE_URL $pseudonyms.secrets.DATABASE_URL }}{{ $faults = append $faults "pseudonyms.settings.DATABASE_URL and pseudonyms.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- $promotions := include "promo-intake.promotions" $ | fromYaml -}}
+{{- if and $promotions.enabled (not (or $promotions.settings.DATABASE_URL $promotions.secrets.DATABASE_URL)) }}{{ $faults = append $faults "promotions.secrets.DATABASE_URL is missing: the promotions would run as the workers' role, which cannot write their tables; set it, or promotions.settings.DATABASE_URL, to the address with the role of migration.grant.promotions" }}{{ end -}}
+{{- if and $promotions.settings.DATABASE_URL $promotions.secrets.DATABASE_URL }}{{ $faults = append $faults "promotions.settings.DATABASE_URL and promotions.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- $completions := include "promo-intake.completions" $ | fromYaml -}}
 {{- if and $completions.enabled (not .settings.COMPLETION_TOPIC) }}{{ $faults = append $faults "settings.COMPLETION_TOPIC is missing: set it to the topic of completions, such as promo.completion.v1.{operator}, or disable completions" }}{{ end -}}
 {{- if and $completions.enabled (not (or .settings.KAFKA_BROKERS $completions.settings.KAFKA_BROKERS)) }}{{ $faults = append $faults "completions.settings.KAFKA_BROKERS is missing: set it, or settings.KAFKA_BROKERS, to the brokers, as host:port, comma-separated" }}{{ end -}}
