@@ -106,4 +106,5 @@ comment on column promo.promotion_coverage.complete_since is 'Windows that began
 comment on column promo.promotion_coverage.up_to_verdict_id is 'Promotions have counted all verdicts up to this number, and no higher one.';
 comment on column promo.promotion_coverage.caught_up_at is 'When promotions had last counted everything that was committed.';
 comment on column promo.promotion_coverage.holder is 'The process that counts promotions, or counted them last.';
+select promo_store.show_to_readers('promotion_coverage');
 comment on column promo.promotion_coverage.rebuilt_because is 'Why promotions are being counted again; null where they are not.';
