@@ -25,3 +25,11 @@ export const valueIn = <T>(part: ReportPart<T>): T | undefined => ('value' in pa
 export function mapPart<T, R>(part: ReportPart<T>, map: (value: T) => R): OrUnknown<R> {
   return 'value' in part ? map(part.value) : part;
 }
+
+/** @returns null where the part was not asked, or where the store has none */
+export function mapIfAny<T, R>(
+  part: ReportPart<T | null> | undefined,
+  map: (value: T) => R,
+): OrUnknown<R | null> | null {
+  return part === undefined ? null : mapPart(part, (value) => (value === null ? null : map(value)));
+}

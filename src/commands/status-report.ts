@@ -5,6 +5,7 @@ import type { EffectiveSetting } from '../config/config';
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { describeCompletions, type ReportedCompletions } from './completion-status';
+import { describePromotions, type ReportedPromotions } from './promotion-status';
 import { describePseudonyms, type ReportedPseudonyms } from './pseudonym-status';
 import { describeRollups, type ReportedRollups } from './rollup-status';
 import type { UnreadTopic } from './unread-topics';
@@ -57,6 +58,8 @@ export interface Report {
   readonly rollups: OrUnknown<ReportedRollups | null> | null;
   /** Null where pseudonyms were never computed. */
   readonly pseudonyms: OrUnknown<ReportedPseudonyms | null> | null;
+  /** Null where promotions were never counted. */
+  readonly promotions: OrUnknown<ReportedPromotions | null> | null;
   /** Null where completions were never published. */
   readonly completions: OrUnknown<ReportedCompletions | null> | null;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
@@ -85,6 +88,9 @@ export function describeReport(report: Report): string[] {
     ...(report.pseudonyms !== null && 'unknown' in report.pseudonyms
       ? ['pseudonyms  unknown']
       : describePseudonyms(report.pseudonyms)),
+    ...(report.promotions !== null && 'unknown' in report.promotions
+      ? ['promotions  unknown']
+      : describePromotions(report.promotions)),
     ...(report.completions !== null && 'unknown' in report.completions
       ? ['completions unknown']
       : describeCompletions(report.completions)),

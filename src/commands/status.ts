@@ -18,6 +18,7 @@ import {
   readVersions,
   type StoredVersions,
 } from '../ledger/operations';
+import { type PromotionCoverage, readPromotionCoverage } from '../ledger/promotion-coverage';
 import { type PseudonymCoverage, readPseudonymCoverage } from '../ledger/pseudonym-coverage';
 import { type RollupCoverage, readRollupCoverage } from '../ledger/rollup-coverage';
 import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
@@ -26,8 +27,9 @@ import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
 import { completionNotes, completionProblems, reportCompletions } from './completion-status';
+import { promotionNotes, promotionProblems, reportPromotions } from './promotion-status';
 import { pseudonymNotes, pseudonymProblems, reportPseudonyms } from './pseudonym-status';
-import { mapPart, PART_WITHIN_MS, part, type ReportPart, valueIn } from './report-part';
+import { mapIfAny, mapPart, PART_WITHIN_MS, part, type ReportPart, valueIn } from './report-part';
 import { reportRollups, rollupNotes, rollupProblems } from './rollup-status';
 import { STATUS_SETTINGS } from './settings';
 import { describeReport, type Report, type ReportedPartition } from './status-report';
@@ -62,6 +64,8 @@ export interface Facts {
   readonly rollups?: ReportPart<RollupCoverage | null>;
   /** Null where pseudonyms were never computed; absent where it was not asked. */
   readonly pseudonyms?: ReportPart<PseudonymCoverage | null>;
+  /** Null where promotions were never counted; absent where it was not asked. */
+  readonly promotions?: ReportPart<PromotionCoverage | null>;
   /** Null where completions were never published; absent where it was not asked. */
   readonly completions?: ReportPart<CompletionState | null>;
   /**
@@ -141,6 +145,7 @@ async function look(check: boolean): Promise<Facts> {
     walletCalls,
     rollups: await part(() => readRollupCoverage(DATABASE)),
     pseudonyms: await part(() => readPseudonymCoverage(DATABASE)),
+    promotions: await part(() => readPromotionCoverage(DATABASE)),
     completions: await part(() => readCompletionState(DATABASE)),
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),
@@ -215,6 +220,7 @@ export function assess(facts: Facts): Report {
       ...walletProblems(facts),
       ...rollupProblems(facts.rollups && valueIn(facts.rollups)),
       ...pseudonymProblems(facts.pseudonyms && valueIn(facts.pseudonyms)),
+      ...promotionProblems(facts.promotions && valueIn(facts.promotions)),
       ...completionProblems(facts.completions && valueIn(facts.completions)),
       ...verdicts.flatMap(({ problem }) => (problem === null ? [] : [`VERDICT_TOPIC: ${problem}`])),
       ...((valueIn(facts.damages) ?? 0) > 0
@@ -225,6 +231,7 @@ export function assess(facts: Facts): Report {
       ...unread(facts),
       ...rollupNotes(facts.rollups && valueIn(facts.rollups)),
       ...pseudonymNotes(facts.pseudonyms && valueIn(facts.pseudonyms)),
+      ...promotionNotes(facts.promotions && valueIn(facts.promotions)),
       ...completionNotes(facts.completions && valueIn(facts.completions)),
       ...describeUnread(facts.unread ?? []),
       ...verdicts.flatMap(({ operator, topic, state }) =>
@@ -256,11 +263,10 @@ export function assess(facts: Facts): Report {
     wallet_calls: mapPart(facts.walletCalls, ({ open, unresolved, oldestDueSeconds }) => ({
       ...{ open, unresolved, oldest_due_seconds: rounded(oldestDueSeconds) },
     })),
-    rollups: (facts.rollups && mapPart(facts.rollups, (all) => all && reportRollups(all))) ?? null,
-    pseudonyms:
-      (facts.pseudonyms && mapPart(facts.pseudonyms, (all) => all && reportPseudonyms(all))) ?? null,
-    completions:
-      (facts.completions && mapPart(facts.completions, (all) => all && reportCompletions(all))) ?? null,
+    rollups: mapIfAny(facts.rollups, reportRollups),
+    pseudonyms: mapIfAny(facts.pseudonyms, reportPseudonyms),
+    promotions: mapIfAny(facts.promotions, reportPromotions),
+    completions: mapIfAny(facts.completions, reportCompletions),
     invariants: mapPart(facts.damages, (damages) => ({ damages })),
     partitions,
     configuration: facts.configuration,

@@ -62,6 +62,20 @@ test('pseudonyms: late ones are a problem, but not during a new key, and a stopp
   expect(assess(facts({ pseudonyms: value(null) }))).toMatchObject({ needs_a_person: [], pseudonyms: null });
 });
 
+test('promotions: late ones are a problem, a stopped process is a note, and none is neither [P16]', () => {
+  const state = { lagSeconds: 61.4, isRunning: true, isRebuilt: true };
+  const late = assess(facts({ promotions: value(state) }));
+  expect(late.needs_a_person).toEqual(['the promotions are 61 s behind: the log of their process says why']);
+  expect(describeReport(late)).toContain('promotions  61 s behind; being counted again');
+  const stopped = assess(facts({ promotions: value({ ...state, isRunning: false, isRebuilt: false }) }));
+  expect(stopped.needs_a_person).toEqual([]);
+  expect(stopped.notes).toContain(
+    'no process counts promotions, which are 61 s behind: run promo-intake promotions',
+  );
+  expect(describeReport(stopped)).toContain('promotions  no process counts them');
+  expect(assess(facts({ promotions: value(null) }))).toMatchObject({ needs_a_person: [], promotions: null });
+});
+
 test('completions: late ones and refusing topics are problems, a stopped process is a note [S10]', () => {
   const state = { lagSeconds: 0, isRunning: true, heldBack: [] };
   expect(describeReport(assess(facts({ completions: value(state) })))).toContain(
