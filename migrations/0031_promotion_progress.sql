@@ -46,6 +46,7 @@ create table promo_store.promotion_progress (
   currencies text[] collate "C" not null,
   amounts numeric[] not null,
   attained int not null,
+  has_attempts boolean not null default false,
   score numeric not null,
   scored_no bigint,
   changed_no bigint not null,
@@ -60,6 +61,7 @@ comment on column promo_store.promotion_progress.items is 'The item of each valu
 comment on column promo_store.promotion_progress.currencies is 'The currency code of each value; empty for a number of events.';
 comment on column promo_store.promotion_progress.amounts is 'Each value: minor units, or a number of events.';
 comment on column promo_store.promotion_progress.attained is 'How many completions the values are worth.';
+comment on column promo_store.promotion_progress.has_attempts is 'Whether promotion_attempts may have rows of the player. Always looked up for leaderboards.';
 comment on column promo_store.promotion_progress.score is 'The points of a leaderboard; 0 for other types.';
 comment on column promo_store.promotion_progress.scored_no is 'The verdict that last changed the points; null: none has.';
 comment on column promo_store.promotion_progress.changed_no is 'The verdict, or the change of an attribution, that last changed the row.';

@@ -27,8 +27,8 @@ begin
     delete from promo_store.promotion_progress p
     where p.generation = any(generations) and p.window_no = any(windows) and p.player_ref = player returning p.*
   )
-  insert into promo_store.promotion_progress as p (generation, window_no, player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at)
-  select g.generation, g.window_no, replacement, g.items, g.currencies, g.amounts, g.attained, g.score, g.scored_no, g.changed_no, g.changed_at from gone g
+  insert into promo_store.promotion_progress as p (generation, window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at)
+  select g.generation, g.window_no, replacement, g.items, g.currencies, g.amounts, g.attained, g.has_attempts, g.score, g.scored_no, g.changed_no, g.changed_at from gone g
   on conflict (generation, window_no, player_ref) do update set
     (items, currencies, amounts) = (
       select array_agg(s.item), array_agg(s.currency), array_agg(s.amount) from (
@@ -37,7 +37,7 @@ begin
         ) v (item, currency, amount) group by 1, 2 order by 1, 2
       ) s
     ),
-    attained = greatest(p.attained, excluded.attained), score = p.score + excluded.score, scored_no = greatest(p.scored_no, excluded.scored_no),
+    attained = greatest(p.attained, excluded.attained), has_attempts = p.has_attempts or excluded.has_attempts, score = p.score + excluded.score, scored_no = greatest(p.scored_no, excluded.scored_no),
     changed_no = greatest(p.changed_no, excluded.changed_no), changed_at = greatest(p.changed_at, excluded.changed_at);
 
   with gone as (

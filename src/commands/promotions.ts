@@ -6,8 +6,11 @@ import { makePromotionResults } from '../promotion-store/results';
 import { FOLDING, serveFold } from './fold-service';
 import { ROLLUPS_SETTINGS } from './settings';
 
-/** A slice holds its rows, and the progress of their players, in memory. */
-const SLICE = { rows: 20_000, ms: 500 };
+/**
+ * A slice holds its rows, and the progress of their players, in memory. Long slices change the progress of a
+ * player once for several events.
+ */
+const SLICE = { rows: 20_000, ms: 1_000 };
 
 /** @returns the exit code */
 export function promotions(options: Options): Promise<number> {

@@ -1,4 +1,5 @@
 /** The ledger of completions in the store (docs/rules.md, P12, P14). */
+import { arrays } from '../postgres/binary-format';
 import type { Session, Statement } from '../postgres/transaction';
 import { COMPLETION_CHANGES, type CompletionEntry } from '../promotions/completion';
 
@@ -17,14 +18,14 @@ export async function enterCompletions(session: Session, entries: readonly Place
   if (entries.length === 0) return;
   const column = <T>(of: (entry: CompletionEntry) => T) => entries.map(([, entry]) => of(entry));
   await session.query(ENTER, [
-    column(({ completionId }) => completionId),
-    column(({ change }) => COMPLETION_CHANGES.indexOf(change)),
-    entries.map(([windowNo]) => windowNo),
-    column(({ playerRef }) => playerRef),
-    column(({ ordinal }) => ordinal),
-    column(({ attempt }) => attempt),
-    column(({ changeNo }) => changeNo),
-    column(({ at }) => at.toString()),
+    arrays.text(column(({ completionId }) => completionId)),
+    arrays.int2(column(({ change }) => COMPLETION_CHANGES.indexOf(change))),
+    arrays.int4(entries.map(([windowNo]) => windowNo)),
+    arrays.text(column(({ playerRef }) => playerRef)),
+    arrays.int4(column(({ ordinal }) => ordinal)),
+    arrays.int4(column(({ attempt }) => attempt)),
+    arrays.int8(column(({ changeNo }) => changeNo)),
+    arrays.int8(column(({ at }) => at)),
   ]);
 }
 

@@ -1,4 +1,5 @@
 /** Progress, attempts and leaderboards between slices: how they are read and written. */
+import { arrays } from '../postgres/binary-format';
 import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
@@ -63,7 +64,7 @@ export function closeOf({ promotion }: CountedVersion, { endsAt }: PromotionWind
 
 const LOAD: Statement = {
   name: 'promotions_load',
-  text: `select w.no, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.attained, p.score, p.scored_no
+  text: `select w.no, p.has_attempts, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.attained, p.score, p.scored_no
 from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
 cross join lateral (select * from promo_store.promotion_progress p
   where p.generation = $1 and p.window_no = w.window_no and p.player_ref = w.player_ref limit 1) p`,
@@ -83,20 +84,29 @@ export async function loadProgress(
   placed: readonly Placed[],
 ): Promise<void> {
   if (placed.length === 0) return;
-  const values = [generation, placed.map(([no]) => no), placed.map(([, { playerRef }]) => playerRef)];
-  const [rows, attempts] = await Promise.all([
-    session.query(LOAD, values),
-    session.query(LOAD_ATTEMPTS, values),
-  ]);
-  for (const [no, ...stored] of rows) placed[Number(no) - 1]?.[1].restore(storedProgressOf(stored));
-  const byPlace = new Map<number, [number, OrdinalAttempt][]>();
-  for (const [no, ordinal, attempt, isHeld, decidedNo, decidedAt, confirmsAt] of attempts) {
-    const found = byPlace.get(Number(no)) ?? [];
-    byPlace.set(Number(no), found);
+  const attempted: Placed[] = [];
+  for (const [no, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, placed))) {
+    const place = placed[Number(no) - 1];
+    if (place === undefined) throw new RangeError(`there is no place ${no}`);
+    place[1].restore(storedProgressOf(row));
+    // Ranks change by the events of others, which save no progress of the player.
+    if (hasAttempts === 't' || place[1].promotion.goal.rule === 'rank') attempted.push(place);
+  }
+  if (attempted.length > 0) await loadAttempts(session, generation, attempted);
+}
+
+async function loadAttempts(session: Session, generation: number, placed: readonly Placed[]): Promise<void> {
+  const found = new Map<PlayerProgress, [number, OrdinalAttempt][]>();
+  const rows = await session.query(LOAD_ATTEMPTS, keysOf(generation, placed));
+  for (const [no, ordinal, attempt, isHeld, decidedNo, decidedAt, confirmsAt] of rows) {
+    const [, progress] = placed[Number(no) - 1] ?? [];
+    if (progress === undefined) throw new RangeError(`there is no place ${no}`);
     const at = BigInt(decidedAt ?? 0);
     const isAttained = isHeld === 't';
     const held = { attempt: Number(attempt), at, confirmsAt: confirmsAt == null ? null : BigInt(confirmsAt) };
-    found.push([
+    const attempts = found.get(progress) ?? [];
+    found.set(progress, attempts);
+    attempts.push([
       Number(ordinal),
       {
         ...{ attempt: Number(attempt), isAttained, held: isAttained ? held : null },
@@ -104,7 +114,15 @@ export async function loadProgress(
       },
     ]);
   }
-  for (const [no, found] of byPlace) placed[no - 1]?.[1].restoreAttempts(new Attempts(found));
+  for (const [progress, attempts] of found) progress.restoreAttempts(new Attempts(attempts));
+}
+
+function keysOf(generation: number, placed: readonly Placed[]): unknown[] {
+  return [
+    generation,
+    arrays.int4(placed.map(([windowNo]) => windowNo)),
+    arrays.text(placed.map(([, { playerRef }]) => playerRef)),
+  ];
 }
 
 function storedProgressOf([items, currencies, amounts, attained, score, scoredNo]: Row) {
@@ -126,13 +144,13 @@ function textsOf(json: string | null | undefined): string[] {
 
 const SAVE: Statement = {
   name: 'promotions_save',
-  text: `insert into promo_store.promotion_progress as p (generation, window_no, player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at)
-select $1, w.window_no, w.player_ref, w.items::text[], w.currencies::text[], w.amounts::numeric[], w.attained, w.score, w.scored_no, w.changed_no,
+  text: `insert into promo_store.promotion_progress as p (generation, window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at)
+select $1, w.window_no, w.player_ref, w.items::text[], w.currencies::text[], w.amounts::numeric[], w.attained, w.has_attempts, w.score, w.scored_no, w.changed_no,
   'epoch'::timestamptz + w.changed_at * interval '1 microsecond'
-from unnest($2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::numeric[], $9::bigint[], $10::bigint[], $11::bigint[])
-  w (window_no, player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at)
+from unnest($2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::boolean[], $9::numeric[], $10::bigint[], $11::bigint[], $12::bigint[])
+  w (window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at)
 on conflict (generation, window_no, player_ref) do update set items = excluded.items, currencies = excluded.currencies, amounts = excluded.amounts,
-  attained = excluded.attained, score = excluded.score, scored_no = excluded.scored_no, changed_no = excluded.changed_no, changed_at = excluded.changed_at`,
+  attained = excluded.attained, has_attempts = excluded.has_attempts, score = excluded.score, scored_no = excluded.scored_no, changed_no = excluded.changed_no, changed_at = excluded.changed_at`,
 };
 
 /** Writes the progress that the slice changed. */
@@ -145,22 +163,25 @@ export async function saveProgress(
   const column = <T>(of: (progress: PlayerProgress) => T) => placed.map(([, progress]) => of(progress));
   await session.query(SAVE, [
     generation,
-    placed.map(([windowNo]) => windowNo),
-    column(({ playerRef }) => playerRef),
-    column((progress) => arrayText(progress.rows().map(({ item }) => item))),
-    column((progress) => arrayText(progress.rows().map(({ currency }) => currency))),
-    column(
-      (progress) =>
-        `{${progress
-          .rows()
-          .map(({ value }) => value)
-          .join()}}`,
+    arrays.int4(placed.map(([windowNo]) => windowNo)),
+    arrays.text(column(({ playerRef }) => playerRef)),
+    arrays.text(column((progress) => arrayText(progress.rows().map(({ item }) => item)))),
+    arrays.text(column((progress) => arrayText(progress.rows().map(({ currency }) => currency)))),
+    arrays.text(
+      column(
+        (progress) =>
+          `{${progress
+            .rows()
+            .map(({ value }) => value)
+            .join()}}`,
+      ),
     ),
-    column(({ attained }) => attained),
-    column(({ score }) => score.toString()),
-    column(({ scoredNo }) => scoredNo),
-    column(({ lastStep }) => lastStep?.changeNo ?? 0),
-    column(({ lastStep }) => (lastStep?.at ?? 0n).toString()),
+    arrays.int4(column(({ attained }) => attained)),
+    arrays.bool(column(({ hasAttempts }) => hasAttempts)),
+    arrays.numeric(column(({ score }) => score)),
+    arrays.int8(column(({ scoredNo }) => scoredNo)),
+    arrays.int8(column(({ lastStep }) => lastStep?.changeNo ?? 0)),
+    arrays.int8(column(({ lastStep }) => lastStep?.at ?? 0n)),
   ]);
 }
 
@@ -195,14 +216,14 @@ export async function saveAttempts(
   if (rows.length === 0) return;
   await session.query(SAVE_ATTEMPTS, [
     generation,
-    rows.map(({ windowNo }) => windowNo),
-    rows.map(({ playerRef }) => playerRef),
-    rows.map(({ ordinal }) => ordinal),
-    rows.map(({ attempt }) => attempt.attempt),
-    rows.map(({ attempt }) => attempt.held !== null),
-    rows.map(({ attempt }) => attempt.step.changeNo),
-    rows.map(({ attempt }) => attempt.step.at.toString()),
-    rows.map(({ attempt }) => attempt.held?.confirmsAt?.toString() ?? null),
+    arrays.int4(rows.map(({ windowNo }) => windowNo)),
+    arrays.text(rows.map(({ playerRef }) => playerRef)),
+    arrays.int4(rows.map(({ ordinal }) => ordinal)),
+    arrays.int4(rows.map(({ attempt }) => attempt.attempt)),
+    arrays.bool(rows.map(({ attempt }) => attempt.held !== null)),
+    arrays.int8(rows.map(({ attempt }) => attempt.step.changeNo)),
+    arrays.int8(rows.map(({ attempt }) => attempt.step.at)),
+    arrays.int8(rows.map(({ attempt }) => attempt.held?.confirmsAt ?? null)),
   ]);
 }
 

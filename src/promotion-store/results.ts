@@ -28,7 +28,7 @@ const FOLDED_TO: Statement = {
 const TABLES = ['promotion_progress', 'promotion_attempts', 'promotion_boards'] as const;
 const COLUMNS: Readonly<Record<(typeof TABLES)[number], string>> = {
   promotion_progress:
-    'player_ref, items, currencies, amounts, attained, score, scored_no, changed_no, changed_at',
+    'player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at',
   promotion_attempts: 'player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at',
   promotion_boards: 'closed_at',
 };

@@ -20,7 +20,18 @@ export function compareRanked(a: PlayerProgress, b: PlayerProgress): number {
   return earlier === 0 ? compareBytes(a.playerRef, b.playerRef) : earlier;
 }
 
+/** UTF-16 has code units from here on for characters that UTF-8 sorts behind all others. */
+const FIRST_SURROGATE = 0xd800;
+
 /** The order of UTF-8, which Postgres has with collate "C". */
 export function compareBytes(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  const length = Math.min(a.length, b.length);
+  for (let place = 0; place < length; place++) {
+    const [ofA, ofB] = [a.charCodeAt(place), b.charCodeAt(place)];
+    if (ofA === ofB) continue;
+    if (ofA >= FIRST_SURROGATE && ofB >= FIRST_SURROGATE)
+      return Buffer.compare(Buffer.from(a), Buffer.from(b));
+    return ofA - ofB;
+  }
+  return a.length - b.length;
 }
