@@ -10,6 +10,7 @@ import { keys } from './modes/keys';
 import { latency } from './modes/latency';
 import { neighbours, neighboursCheck } from './modes/neighbours';
 import { postgres } from './modes/postgres';
+import { promotions } from './modes/promotions';
 import { questions } from './modes/questions';
 import { reconcile } from './modes/reconcile';
 import { refund } from './modes/refund';
@@ -42,6 +43,7 @@ export const MODES: readonly Mode[] = [
   webhook,
   reconcile,
   questions,
+  promotions,
   neighbours,
   postgres,
   short,

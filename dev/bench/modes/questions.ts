@@ -1,9 +1,9 @@
 /** The twenty questions of the analysts' guide, on months of verdicts: seconds, rows read, and the plan. */
-import { writeFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { forNow, IDS_OF_STORE, type Ids, type Question, readQuestions } from '../../analysts-guide';
 import { until } from '../../servers/deadline';
-import { fillStore, givePseudonyms } from '../filled-store';
+import { fillMonths, OPERATOR } from '../filled-months';
+import { givePseudonyms } from '../filled-store';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
 import { settingsText } from '../postgres-settings';
@@ -11,14 +11,12 @@ import type { Measured } from '../result';
 import { median } from '../statistics';
 import { figure } from '../table';
 
-const TOPIC = 'acme';
 /** As the guide recommends. */
 const SESSION = `set timezone = 'UTC'; set work_mem = '64MB'`;
 const GOAL_SECONDS = 1;
 const MEMORY = { shared_buffers: '4GB', max_wal_size: '2GB' } as const;
+const BEGIN_MS = 600_000;
 /** For each event, at most. */
-const FILL_MS = 0.2;
-const FILL_BEGIN_MS = 600_000;
 const FOLD_MS = 0.05;
 const QUERY_DEADLINE_MS = 600_000;
 const ROLLUPS_END_MS = 30_000;
@@ -82,8 +80,8 @@ async function measureAnswers(bench: Bench): Promise<Answer[]> {
   const { stage, extent } = bench;
   await stage.restartPostgres(MEMORY);
   return stage.withDatabase([], async (databaseUrl) => {
-    await makeSender(bench, databaseUrl);
-    await fill(bench, databaseUrl);
+    await fillMonths(bench, databaseUrl);
+    await withClient(databaseUrl, (client) => givePseudonyms(client, OPERATOR, extent.number('players')));
     await keepRollups(bench, databaseUrl);
     return askAll(databaseUrl, extent.number('rounds'), bench.say);
   });
@@ -100,34 +98,6 @@ export async function askAll(databaseUrl: string, rounds: number, say: Bench['sa
   return answers;
 }
 
-/** Registers the operator of the guide, as if its partition had been read before. */
-async function makeSender({ stage }: Bench, databaseUrl: string): Promise<void> {
-  const file = stage.file('guide.json');
-  const brands = [{ id: 'main' }, { id: 'second' }];
-  const connections = [{ id: 'acme-stream', transport: 'kafka', topic: TOPIC }];
-  writeFileSync(file, JSON.stringify({ operators: [{ id: 'acme', connections, brands }] }));
-  await stage.command(['reference', 'apply', file, '--allow-removal'], { DATABASE_URL: databaseUrl });
-  await withClient(databaseUrl, (client) =>
-    client.query(`insert into promo_store.partitions (topic, partition) values ($1, 0)`, [TOPIC]),
-  );
-}
-
-async function fill({ extent, say }: Bench, databaseUrl: string): Promise<void> {
-  const events = extent.number('events');
-  say(`filling a store with ${figure(events)} verdicts`);
-  await withClient(
-    databaseUrl,
-    (client) =>
-      fillStore(client, TOPIC, {
-        ...{ events, days: extent.number('days'), players: extent.number('players') },
-        ...{ games: extent.number('games'), lateRounds: Math.ceil(events / 100), tail: 0 },
-        ...{ roundsPerRefund: 50, rejected: 0.03, eventsPerDuplicate: 200 },
-      }),
-    FILL_BEGIN_MS + events * FILL_MS,
-  );
-  await withClient(databaseUrl, (client) => givePseudonyms(client, 'acme', extent.number('players')));
-}
-
 /** Runs the rollups until they have everything. */
 async function keepRollups({ stage, extent, say }: Bench, databaseUrl: string): Promise<void> {
   say('counting the rollups');
@@ -136,13 +106,13 @@ async function keepRollups({ stage, extent, say }: Bench, databaseUrl: string): 
   await withClient(databaseUrl, (client) =>
     until(
       'the rollups have everything',
-      FILL_BEGIN_MS + extent.number('events') * FOLD_MS,
+      BEGIN_MS + extent.number('events') * FOLD_MS,
       async () => ((await client.query(caughtUp)).rowCount ?? 0) > 0,
     ),
   );
   if (rollups.pid !== undefined) process.kill(rollups.pid, 'SIGTERM');
   await rollups.untilDone(ROLLUPS_END_MS);
-  await withClient(databaseUrl, (client) => client.query('vacuum analyze'), FILL_BEGIN_MS);
+  await withClient(databaseUrl, (client) => client.query('vacuum analyze'), BEGIN_MS);
 }
 
 function ask(databaseUrl: string, question: Question, rounds: number): Promise<Answer> {
