@@ -173,9 +173,9 @@ select
 from promo_store.promotion_progress p
 join windows w on w.window_no = p.window_no
 -- A streak has a value for each day. It shows the longest run of days. A subquery within case is not run for
--- other types.
+-- other types. Postgres may pair a row with all windows first: their items are no days.
 cross join lateral (
-  select case w.type when 'login_streak' then (
+  select case when w.type = 'login_streak' and w.window_no = p.window_no then (
     select array[min(g.day)::text, count(*)::text]
     from (
       select d.day, d.day - row_number() over (order by d.day)::int as run

@@ -170,6 +170,12 @@ test('promo.promotion_progress shows target and share, and the longest run of a 
     ['dep', '', 'EUR', '2.50', '10.00', '0.25', '1'],
     ['dep', '', 'USD', '12.00', '8.00', '1.5', '1'],
   ]);
+  // Postgres pairs rows with windows of other promotions here, whose items are no days.
+  expect(
+    await store.rows(
+      `select count(distinct player_ref) from promo.promotion_progress where operator_id = 'acme'`,
+    ),
+  ).toEqual([['1']]);
 });
 
 test('promo.why_not and promo.explain_progress say why an event counts or not [P18]', async () => {
