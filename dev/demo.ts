@@ -8,6 +8,7 @@ import { withDatabase } from './demo/guest';
 import { reportOwnTopic } from './demo/own-topic';
 import { makeDemoReport } from './demo/page';
 import { untilDecided } from './demo/progress';
+import { reportPromotions } from './demo/promotions';
 import { publish } from './demo/publish';
 import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
 import { count, makeScreen, progressBar } from './demo/screen';
@@ -57,6 +58,7 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
     reportSpeed(records, seconds, screen);
     const messages = await reportOwnTopic(stage, screen);
     await reportWhichOfMine(stage, feed, messages, screen);
+    await reportPromotions(stage, client, screen);
     await makeDemoReport(stage, client, screen);
     printWhereToLook(stage.databaseUrl, roundId);
   });

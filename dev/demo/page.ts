@@ -17,7 +17,6 @@ export async function makeDemoReport(stage: Stage, client: Client, screen: Scree
   mkdirSync(dirname(join(projectRoot, FILE)), { recursive: true });
   await stage.run('report', '--from', begin, '--out', FILE);
   screen.heading('A report with charts: promo-intake report');
-  screen.line(
-    `  ${FILE} has verdicts, reasons, turnover, refunds and points to look at. Open it in a browser.`,
-  );
+  screen.line(`  ${FILE} has verdicts, reasons, turnover, refunds, promotions and points to look at.`);
+  screen.line('  Open it in a browser.');
 }

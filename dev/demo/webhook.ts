@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { SPEC } from '../../src/domain/event/event';
 import { parseJson } from '../../src/lib/json';
-import { isNode } from '../syntax';
+import { isNode, type SyntaxNode } from '../syntax';
+import type { EventJson } from './play';
 import { type Screen, table } from './screen';
 import { HOOK, type Stage } from './stage';
 
@@ -20,6 +21,27 @@ group by 1, 2, 3, 4 order by 1 limit 1`;
 const SUMS = `
 select kind, currency, sum(amount)::text as sum from promo.ledger where feed_id = 'fjordspill' and round_id = $1 group by 1, 2 order by 1, 2`;
 
+export interface Webhook {
+  /** @returns the answer to each event */
+  send(events: readonly EventJson[]): Promise<readonly SyntaxNode[]>;
+  stop(): Promise<void>;
+}
+
+export async function startWebhook(stage: Stage): Promise<Webhook> {
+  const webhook = stage.start('webhook');
+  await webhook.untilLogged(READY, START_MS);
+  const url = `http://127.0.0.1:${READY.exec(webhook.output())?.[1]}`;
+  return {
+    async send(events) {
+      const file = stage.file('hook.ndjson');
+      writeFileSync(file, events.map((event) => JSON.stringify({ spec: SPEC, ...event })).join('\n'));
+      const output = await stage.run('send', file, '--url', url, '--connection', HOOK, '--json');
+      return output.split('\n').map(parseJson).filter(isNode);
+    },
+    stop: () => webhook.stop(),
+  };
+}
+
 export async function refundByWebhook(stage: Stage, client: Client, screen: Screen): Promise<void> {
   const { rows } = await client.query<
     Record<'round_id' | 'brand' | 'player_ref' | 'currency' | 'amount', string> & { game: object }
@@ -33,18 +55,15 @@ export async function refundByWebhook(stage: Stage, client: Client, screen: Scre
     return rows.map(({ kind, currency, sum }) => `${kind} ${sum} ${currency}`).join(', ');
   };
   const before = await sums();
-  const webhook = stage.start('webhook');
-  await webhook.untilLogged(READY, START_MS);
-  const url = `http://127.0.0.1:${READY.exec(webhook.output())?.[1]}`;
-  const event = (event_id: string, kind: string) =>
-    JSON.stringify({ spec: SPEC, event_id, kind, ...round, occurred_at: new Date().toISOString() });
+  const webhook = await startWebhook(stage);
+  const event = (event_id: string, kind: string) => ({
+    event_id,
+    kind,
+    ...round,
+    occurred_at: new Date().toISOString(),
+  });
   const refund = event('demo-refund', 'refund');
-  const file = stage.file('refund.ndjson');
-  writeFileSync(file, [refund, refund, event('demo-late-bet', 'bet')].join('\n'));
-  const answers = (await stage.run('send', file, '--url', url, '--connection', HOOK, '--json'))
-    .split('\n')
-    .map(parseJson)
-    .filter(isNode);
+  const answers = await webhook.send([refund, refund, event('demo-late-bet', 'bet')]);
   await webhook.stop();
 
   screen.heading('By the webhook: a refund over HTTP reverses events from Kafka');

@@ -117,6 +117,7 @@ function expectWholeReport(output: string): void {
     /^ {2}demo-refund +accepted\n {2}demo-refund +duplicate +of the first, which is accepted\n {2}demo-late-bet +skipped +round_refunded\n {2}Net of the round now: bet 0\.00 /m,
   );
   expectOwnAnswers(output);
+  expectPromotions(output);
   expect(output).toContain('build/demo-report.html has verdicts, reasons');
   expect(output).toMatch(/^ {2}psql 'postgres:\/\/\S+'$/m);
   expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
@@ -161,6 +162,38 @@ function expectOwnAnswers(output: string): void {
     expect(entries[index]?.replaceAll(/\n +/g, ' ')).toContain(remedy);
   }
   expect(section).toMatch(/To send again: 1 \(again\.ndjson\)\. To correct: 11 \(faulty\.ndjson\)\.$/);
+}
+
+/** The table of promotions: before and after a late login, a refund and a last gem. */
+const PROMOTIONS = [
+  ['gems, demo-maja', 'ruby 1 of 2'],
+  ['gems, demo-siri', 'ruby 1 of 2, pearl 5 of 5', 'ruby 2 of 2, pearl 5 of 5', 'completed'],
+  ['race, demo-maja', '30 points, rank 1', '', 'rank 1 revoked'],
+  ['race, demo-olav', '20 points, rank 2', '20 points, rank 1', 'rank 2 revoked, rank 1 completed'],
+  ['race, demo-siri', '7 points, rank 3', '7 points, rank 2', 'rank 3 revoked, rank 2 completed'],
+  ['streak-3, demo-olav', '1 of 3 days', '3 of 3 days', 'completed'],
+];
+
+function expectPromotions(output: string): void {
+  const [, section = ''] = /^Promotions: .*\n([\s\S]*?)\n\n/m.exec(output) ?? [];
+  const lines = section.split('\n');
+  expect(lines[0]).toBe('  promo-intake promotions apply dev/demo/promotions.yaml: document 1 is in force.');
+  const header = lines.find((line) => line.includes('promotion, player')) ?? '';
+  const starts = ['promotion', 'before', 'now', 'completions'].map((name) => header.indexOf(name));
+  const from = lines.indexOf(header) + 1;
+  const cells = lines
+    .slice(from, from + PROMOTIONS.length)
+    .map((line) => starts.map((start, column) => line.slice(start, starts[column + 1]).trim()));
+  expect(cells).toEqual(PROMOTIONS.map((row) => [...row, '', '', ''].slice(0, starts.length)));
+  // The feed counts, too.
+  expect(section).toMatch(/^ {2}\d{3,} players of fjordspill have progress, with \d+ completions\.$/m);
+  expect(
+    lines.slice(from + PROMOTIONS.length + 1).map((line) => line.trim().replaceAll(/ {2,}/g, ' ')),
+  ).toEqual([
+    'gems The promotion counts no events of this kind.',
+    'race The event counted, and its round was refunded later.',
+    'streak-3 The promotion counts no events of this kind.',
+  ]);
 }
 
 test('with its own servers and no terminal: prints everything, ends with 0, leaves nothing', async () => {
