@@ -48,6 +48,17 @@ const AVOID_REVOKED: Statement = {
 update promo_store.promotion_attempts a set attempt = again.attempt from again
 where a.generation = $1 and a.window_no = again.window_no and a.player_ref = again.player_ref and a.ordinal = again.ordinal`,
 };
+/**
+ * A confirmation stays. The generation was counted up to its last row, and the time may have confirmed since
+ * then. It would confirm a second time, which the ledger refuses.
+ */
+const KEEP_CONFIRMED: Statement = {
+  name: 'promotions_keep_confirmed',
+  text: `update promo_store.promotion_attempts a set confirms_at = null
+from promo_store.promotion_completions c
+where a.generation = $1 and a.is_held and a.confirms_at is not null and c.change = 2
+  and c.window_no = a.window_no and c.player_ref = a.player_ref and c.ordinal = a.ordinal and c.attempt = a.attempt`,
+};
 const ENTER_DIFFERENCE: Statement = {
   name: 'promotions_enter_difference',
   text: `with held as materialized (${HELD}), present as materialized (
@@ -75,5 +86,6 @@ select * from difference order by case change when 1 then 0 when 0 then 1 else 2
 /** Makes the ledger of completions that of a generation: it enters the differences. */
 export async function enterDifference(session: Session, generation: number): Promise<void> {
   await session.query(AVOID_REVOKED, [generation]);
+  await session.query(KEEP_CONFIRMED, [generation]);
   await session.query(ENTER_DIFFERENCE, [generation]);
 }
