@@ -8,10 +8,10 @@ import { CHECK_TIMEOUT_MS, inStore } from './operations';
 const SNAPSHOT = { timeoutMs: CHECK_TIMEOUT_MS, isSnapshot: true };
 
 export interface Damage {
-  /** I1 to I6; docs/operations/verification.md defines each of them. */
+  /** I1 to I7; docs/operations/verification.md defines each of them. */
   readonly invariant: string;
   readonly what: string;
-  /** The damaged object: the feed and the event or round, or the partition, where it is one. */
+  /** The damaged object: the feed and the event or round, or the partition, or the window. */
   readonly where: readonly string[];
   /** The number of damages of this invariant. Not all of them are listed. */
   readonly inAll: number;
