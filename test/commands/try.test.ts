@@ -206,13 +206,18 @@ describe('a running intake', () => {
         const events = Array.from({ length: 20 }, (_, place) =>
           aBet({ event_id: id(place), round_id: `r-${place}` }),
         );
-        const { status, verdicts } = await trying.send({ events });
-        expect([status, new Set(verdicts)]).toEqual([200, new Set(['accepted'])]);
+        let sent = await trying.send({ events });
+        // A request that waits too long for its slot is sent again, as a client does.
+        while (sent.status === 429) sent = await trying.send({ events });
+        expect([sent.status, new Set(sent.verdicts)]).toEqual([200, new Set(['accepted'])]);
       }
     });
-    await Promise.all(rounds.map((round) => round()));
-    isOver = true;
-    await resets;
+    try {
+      await Promise.all(rounds.map((round) => round()));
+    } finally {
+      isOver = true;
+      await resets;
+    }
     await reset(trying);
     expect((await eventsOf(trying)).json).toMatchObject({ last: 0, listed: 0, matched: 0 });
   });
