@@ -44,9 +44,11 @@ begin
     delete from promo_store.promotion_attempts a
     where a.generation = any(generations) and a.window_no = any(windows) and a.player_ref = player returning a.*
   )
-  insert into promo_store.promotion_attempts (generation, window_no, player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at)
+  insert into promo_store.promotion_attempts as a (generation, window_no, player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at)
   select g.generation, g.window_no, replacement, g.ordinal, g.attempt, g.is_held, g.decided_no, g.decided_at, g.confirms_at from gone g
-  on conflict do nothing;
+  on conflict (generation, window_no, player_ref, ordinal) do update set
+    attempt = excluded.attempt, is_held = excluded.is_held, decided_no = excluded.decided_no, decided_at = excluded.decided_at, confirms_at = excluded.confirms_at
+  where (excluded.attempt, excluded.is_held) > (a.attempt, a.is_held);
 
   -- The id of before is a hash of the player's name: a list of candidates would lead from it to the player.
   with gone as (
