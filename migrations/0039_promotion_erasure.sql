@@ -51,18 +51,24 @@ begin
   where (excluded.attempt, excluded.is_held) > (a.attempt, a.is_held);
 
   -- The id of before is a hash of the player's name: a list of candidates would lead from it to the player.
-  with gone as (
-    delete from promo_store.promotion_completions c where c.player_ref = player and c.window_no = any(windows) returning c.*
-  )
-  insert into promo_store.promotion_completions (entry_no, completion_id, change, window_no, player_ref, ordinal, attempt, change_no, changed_at, entered_at)
-  overriding system value
-  select g.entry_no, promo_store.completion_id(g.window_no, replacement, g.ordinal, g.attempt), g.change, g.window_no, replacement, g.ordinal, g.attempt,
-    g.change_no, g.changed_at, g.entered_at from gone g order by g.entry_no
-  on conflict do nothing;
+  -- Where there is none, the insert would make erasures at once wait for each other all the same.
+  if exists (select from promo_store.promotion_completions c where c.player_ref = player and c.window_no = any(windows)) then
+    with gone as (
+      delete from promo_store.promotion_completions c where c.player_ref = player and c.window_no = any(windows) returning c.*
+    )
+    insert into promo_store.promotion_completions (entry_no, completion_id, change, window_no, player_ref, ordinal, attempt, change_no, changed_at, entered_at)
+    overriding system value
+    select g.entry_no, promo_store.completion_id(g.window_no, replacement, g.ordinal, g.attempt), g.change, g.window_no, replacement, g.ordinal, g.attempt,
+      g.change_no, g.changed_at, g.entered_at from gone g order by g.entry_no
+    on conflict do nothing;
+  end if;
 end
 $$;
 comment on function promo_store.forget_progress is 'Gives the progress and the completions of an erased player to its replacement: a step of each call of promo.erase_player.';
 revoke execute on function promo_store.forget_progress from public;
+
+-- With the row, erasures at once do not wait for each other to insert it.
+insert into promo_store.folds (fold, generation) values ('promotions', 0) on conflict do nothing;
 
 do $$
 declare
