@@ -125,7 +125,7 @@ group by attrelid`;
 /** A migration may add a currency, and changes none. */
 const CURRENCIES = 'select currency_no, code, scale, unit from promo_store.currencies';
 
-/** The migration 0032 creates the months of a table, 0033 and 0039 a fold. All other rows stay as they are. */
+/** 0032 creates the months of a table, 0033 and 0039 a fold each. All other rows stay as they are. */
 const ADDED_ROWS = ['{faults,', '{pseudonyms,0,', '{promotions,0,'];
 
 const contentsOf = async (client: Client, queries: readonly TextRow[]): Promise<[string, TextRow[]][]> => {
