@@ -238,14 +238,17 @@ describe('beside writers', () => {
       await client.query(
         `set local idle_in_transaction_session_timeout = '${before}'; set local synchronous_commit = off`,
       );
-      await client.query(`select promo.attribute_round('acme', 'r-${before}', 'p')`);
-      expect(
-        await rowsOf(
-          client,
-          `select current_setting('idle_in_transaction_session_timeout'), current_setting('synchronous_commit')`,
-        ),
-      ).toEqual([[within, 'on']]);
-      await end(client, 'commit');
+      try {
+        await client.query(`select promo.attribute_round('acme', 'r-${before}', 'p')`);
+        expect(
+          await rowsOf(
+            client,
+            `select current_setting('idle_in_transaction_session_timeout'), current_setting('synchronous_commit')`,
+          ),
+        ).toEqual([[within, 'on']]);
+      } finally {
+        await end(client, 'commit');
+      }
     }
   });
 

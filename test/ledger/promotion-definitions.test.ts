@@ -261,7 +261,9 @@ test('two that apply at once run one after the other, and the second sees the ch
 });
 
 test('applying waits for a slice of the fold, and takes its time after it [P21]', async () => {
-  await store.rows(`insert into promo_store.folds (fold, generation) values ('promotions', 0)`);
+  await store.rows(
+    `insert into promo_store.folds (fold, generation) values ('promotions', 0) on conflict do nothing`,
+  );
   await withClient(store.url, async (client) => {
     await client.query(
       `begin; select from promo_store.folds where fold = 'promotions' for update skip locked`,
