@@ -36,17 +36,38 @@ const HELD = `select promo_store.completion_id(a.window_no, a.player_ref, a.ordi
   join promo_store.promotion_windows w using (window_no)
   join promo_store.promotion_versions v using (promotion_no, version)
   where a.generation = $1 and a.is_held`;
+/** The last attempt of each ordinal in the ledger of completions, and the last one that was revoked. */
+const ENTERED = `select window_no, player_ref, ordinal, max(attempt) as attempt, max(attempt) filter (where change = 1) as revoked, max(changed_at) as changed_at
+  from promo_store.promotion_completions group by 1, 2, 3`;
 /** An id that was revoked stays revoked. The completion then is a further attempt. */
 const AVOID_REVOKED: Statement = {
   name: 'promotions_avoid_revoked',
-  text: `with held as materialized (${HELD}), again as (
-  select h.window_no, h.player_ref, h.ordinal, (
-    select max(c.attempt) + 1 from promo_store.promotion_completions c where c.window_no = h.window_no and c.player_ref = h.player_ref and c.ordinal = h.ordinal
-  ) as attempt
-  from held h where exists (select from promo_store.promotion_completions c where c.completion_id = h.completion_id and c.change = 1)
+  text: `with entered as materialized (${ENTERED})
+update promo_store.promotion_attempts a set attempt = e.attempt + 1 from entered e
+where a.generation = $1 and a.is_held and a.window_no = e.window_no and a.player_ref = e.player_ref and a.ordinal = e.ordinal
+  and (a.attempt < e.attempt or a.attempt <= e.revoked)`,
+};
+/**
+ * The next attempt of an ordinal has a number that the ledger does not know. The generation may never have
+ * attained it, or less often: rows may have come or gone since. The ledger takes each id once.
+ */
+const GO_ON_NUMBERING: Statement = {
+  name: 'promotions_go_on_numbering',
+  text: `with entered as materialized (${ENTERED}), behind as materialized (
+  select e.* from entered e
+  join promo_store.promotion_windows w using (window_no)
+  join promo_store.promotion_versions v using (promotion_no, version)
+  left join promo_store.promotion_attempts a on a.generation = $1 and a.window_no = e.window_no and a.player_ref = e.player_ref and a.ordinal = e.ordinal
+  where (a.attempt is null or a.attempt < e.attempt)
+    and (v.since is null or coalesce(w.starts_at, '-infinity') >= v.since) and (v.until is null or coalesce(w.starts_at, '-infinity') < v.until)
+), numbered as (
+  insert into promo_store.promotion_attempts (generation, window_no, player_ref, ordinal, attempt, is_held, decided_at)
+  select $1, window_no, player_ref, ordinal, attempt, false, changed_at from behind
+  on conflict (generation, window_no, player_ref, ordinal) do update set attempt = excluded.attempt
 )
-update promo_store.promotion_attempts a set attempt = again.attempt from again
-where a.generation = $1 and a.window_no = again.window_no and a.player_ref = again.player_ref and a.ordinal = again.ordinal`,
+insert into promo_store.promotion_progress (generation, window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, changed_no, changed_at)
+select $1, window_no, player_ref, '{}', '{}', '{}', 0, true, 0, 0, max(changed_at) from behind group by window_no, player_ref
+on conflict (generation, window_no, player_ref) do update set has_attempts = true`,
 };
 /**
  * A confirmation stays. The generation was counted up to its last row, and the time may have confirmed since
@@ -86,6 +107,7 @@ select * from difference order by case change when 1 then 0 when 0 then 1 else 2
 /** Makes the ledger of completions that of a generation: it enters the differences. */
 export async function enterDifference(session: Session, generation: number): Promise<void> {
   await session.query(AVOID_REVOKED, [generation]);
+  await session.query(GO_ON_NUMBERING, [generation]);
   await session.query(KEEP_CONFIRMED, [generation]);
   await session.query(ENTER_DIFFERENCE, [generation]);
 }

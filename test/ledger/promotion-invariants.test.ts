@@ -224,6 +224,25 @@ test('the ledger of completions is sound within each step of a rebuild, and conf
   expect(await changes()).toEqual(before);
 });
 
+test('a completion that a rebuild has revoked is attained again as a further attempt [P12]', async () => {
+  store.damaged = true;
+  await play();
+  await store.pool.query(`update promo_store.history set counted = false where event_id in ('3', '4', '6')`);
+  expect(await fold.rebuild('entries were taken away by hand')).toBe(true);
+  await foldAll();
+  await store.partition('acme').read(...bets('a', 'late-1', 'late-2'), ...bets('b', 'late-3'));
+  await foldAll();
+  const entries = await store.rows(
+    `select c.player_ref, c.ordinal, c.attempt, c.change from promo_store.promotion_completions c join promo_store.promotion_windows w using (window_no)
+join promo_store.promotions p using (promotion_no) where p.promotion_id = 'each' and c.player_ref in ('a', 'b') and c.change < 2 order by c.entry_no`,
+  );
+  const shown = entries.map(
+    ([player, ordinal, attempt, change]) => `${player} ${ordinal}#${attempt} ${change}`,
+  );
+  expect(shown.filter((each) => each.startsWith('a 2'))).toEqual(['a 2#1 0', 'a 2#1 1', 'a 2#2 0']);
+  expect(shown.filter((each) => each.startsWith('b'))).toEqual(['b 1#1 0']);
+});
+
 test('a changed promotion, a refund after a confirmation and an erasure leave sound promotions [D3] [B6] [P12] [P21]', async () => {
   await play();
   const sound = async () => {
