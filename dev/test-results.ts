@@ -10,7 +10,7 @@ export const LAYERS = [
   { name: 'checks', minutes: 0.5 },
   { name: 'unit', minutes: 2.3 },
   { name: 'fuzz', minutes: 1.7 },
-  { name: 'simulation', minutes: 2.1 },
+  { name: 'simulation', minutes: 4 },
   { name: 'dev', minutes: 6.5 },
   { name: 'chart', minutes: 0.7 },
   { name: 'ledger', minutes: 13.7 },

@@ -122,3 +122,8 @@ export function stateOf(fold: PromotionFold): string[] {
     .filter((line) => !line.endsWith(':  holds '))
     .sort();
 }
+
+export const DAILY_RACE =
+  'id: daily, type: leaderboard, window: { every: day }, time_zone: UTC, points: [{ counts: bet, points: 1 }], keep_ranks: 3';
+export const LATE_CONFIRMED =
+  'id: confirmed, type: bet_count, target: 2, completes: each, confirm_after: PT1S';

@@ -1,0 +1,111 @@
+/** The progress and the completions that a ledger demands of its store: by the fold of files. */
+import { isKind, KINDS } from '../../src/domain/event/event';
+import type { PromotionVersion } from '../../src/promotions/counting';
+import { PromotionFold } from '../../src/promotions/fold';
+import type { LedgerEntry } from '../../src/promotions/ledger-entry';
+import { type CompiledPromotion, compilePromotion } from '../../src/promotions/terms';
+import { REFUND_KIND } from './fold-ledger-statements';
+import type { FoldTables, LedgerTables, PromotionRow, Verdict } from './fold-tables';
+
+export const OPERATOR = 'acme';
+
+const compiled = new Map<PromotionRow['definition'], CompiledPromotion>();
+
+export function compiledOf({ definition }: PromotionRow): CompiledPromotion {
+  const known = compiled.get(definition) ?? compilePromotion(definition);
+  compiled.set(definition, known);
+  return known;
+}
+
+function entryOf(row: Verdict): LedgerEntry {
+  const { verdictId, operatorId, round, brand, player, currency, amount, game, occurredAt, decidedAt } = row;
+  const kind = KINDS[row.kind - 1] ?? '';
+  if (!isKind(kind)) throw new Error('a verdict has no kind');
+  return {
+    ...{ changeNo: verdictId, entryId: verdictId * 2, reversesEntryId: null, operatorId },
+    ...{ feedId: operatorId, roundId: round, brand, playerRef: player, kind, currency },
+    ...{ amountMinor: amount, gameId: game, occurredAt, decidedAt, enteredAt: decidedAt },
+  };
+}
+
+/** The rows of the ledger up to a number, in their order. */
+function entriesOf({ history, refunds }: LedgerTables, upTo: number): LedgerEntry[] {
+  const rows = history.filter(({ verdictId }) => verdictId <= upTo).sort((a, b) => a.verdictId - b.verdictId);
+  return rows.flatMap((row) => {
+    if (row.isCounted) return [entryOf(row)];
+    const refund = row.roundNo === null ? undefined : refunds.get(row.roundNo);
+    if (row.kind !== REFUND_KIND || refund?.refundedBy !== row.eventId) return [];
+    return rows
+      .filter((each) => each.isCounted && each.roundNo === row.roundNo)
+      .map(entryOf)
+      .map((entry) => ({
+        ...entry,
+        ...{ changeNo: row.verdictId, entryId: entry.entryId + 1, reversesEntryId: entry.entryId },
+        ...{ amountMinor: -entry.amountMinor, enteredAt: row.decidedAt },
+      }));
+  });
+}
+
+export interface ExpectedState {
+  /** A line for each player with progress, by its key. */
+  readonly progress: ReadonlyMap<string, string>;
+  /** The ids of the completions that hold, each with what it is. */
+  readonly held: ReadonlyMap<string, string>;
+}
+
+const lineOf = (values: readonly string[], score: bigint, scoredNo: number | null): string =>
+  `${[...values].sort().join()} score ${score} ${scoredNo}`;
+const EMPTY = lineOf([], 0n, null);
+
+/** @param asOf the time up to which leaderboards are closed and completions confirmed */
+export function expectedState(
+  ledger: LedgerTables,
+  versions: readonly PromotionVersion[],
+  upTo: number,
+  asOf: bigint,
+): ExpectedState {
+  const fold = new PromotionFold(versions, false);
+  for (const entry of entriesOf(ledger, upTo)) fold.take(entry);
+  fold.endSlice(asOf);
+  const progress = new Map<string, string>();
+  const held = new Map<string, string>();
+  for (const each of fold.progress()) {
+    const key = [each.promotion.definition.id, each.version, each.window.key, each.playerRef].join(' ');
+    const values = each.rows().filter(({ value }) => value !== 0n);
+    const texts = values.map(({ item, currency, value }) => `${item}/${currency}=${value}`);
+    const line = lineOf(texts, each.score, each.scoredNo);
+    if (line !== EMPTY) progress.set(key, line);
+    for (const [ordinal, { completionId, isConfirmed }] of fold.completionsOf(each))
+      held.set(completionId, `${key} ${ordinal}${isConfirmed ? ' confirmed' : ''}`);
+  }
+  return { progress, held };
+}
+
+/** The same from the tables of a store, for one generation. */
+export function storedState(
+  { windows, progress, completions }: FoldTables,
+  versions: readonly PromotionRow[],
+  generation: number,
+): ExpectedState {
+  const nameOf = (windowNo: number, player: string) => {
+    const window = windows.get(windowNo);
+    const found = versions.find((each) => each.promotionNo === window?.promotionNo);
+    return [found?.definition.id, window?.version, window?.key, player].join(' ');
+  };
+  const stored = new Map<string, string>();
+  for (const row of progress.values()) {
+    if (row.generation !== generation) continue;
+    const values = row.amounts.flatMap((amount, place) =>
+      amount === '0' ? [] : [`${row.items[place]}/${row.currencies[place]}=${amount}`],
+    );
+    const line = lineOf(values, row.score, row.scoredNo);
+    if (line !== EMPTY) stored.set(nameOf(row.windowNo, row.player), line);
+  }
+  const held = new Map<string, string>();
+  for (const { id, change, windowNo, player, ordinal } of completions) {
+    const name = `${nameOf(windowNo, player)} ${ordinal}`;
+    if (change === 1) held.delete(id);
+    else held.set(id, change === 2 ? `${name} confirmed` : name);
+  }
+  return { progress: stored, held };
+}

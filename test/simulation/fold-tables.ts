@@ -1,0 +1,186 @@
+/**
+ * The tables that a fold of promotions reads and writes, as values that never change. A transaction works on
+ * copies, so that a store can also fall back to each earlier state.
+ */
+import { BATCH_NUMBERS } from '../../src/fold/fold';
+import { BEFORE_ALL } from '../../src/promotions/calendar';
+import type { DefinedVersion } from '../../src/promotions/timeline';
+import { readArray, type Text } from './wire';
+
+/** A verdict of an event. Times are microseconds since 1970. */
+export interface Verdict {
+  readonly verdictId: number;
+  readonly eventId: string;
+  readonly operatorId: string;
+  readonly kind: number;
+  readonly round: string | null;
+  readonly roundNo: number | null;
+  readonly brand: string;
+  readonly player: string;
+  readonly currency: string | null;
+  readonly amount: bigint;
+  readonly game: string | null;
+  readonly occurredAt: bigint;
+  readonly decidedAt: bigint;
+  readonly isCounted: boolean;
+}
+
+export interface RefundedRound {
+  readonly roundNo: number;
+  readonly openedAt: bigint;
+  readonly refundedAt: bigint;
+  readonly refundedBy: string;
+}
+
+export interface PromotionRow extends DefinedVersion {
+  readonly promotionNo: number;
+}
+
+/** The tables that other processes write. */
+export interface LedgerTables {
+  readonly history: readonly Verdict[];
+  readonly refunds: ReadonlyMap<number, RefundedRound>;
+  readonly versions: readonly PromotionRow[];
+}
+
+export interface FoldRow {
+  readonly generation: number;
+  readonly holder: string | null;
+  readonly heldUntil: bigint | null;
+}
+
+export interface GenerationRow {
+  readonly generation: number;
+  readonly state: string;
+  readonly after: number;
+  readonly lineage: string;
+  readonly newestAt: bigint | null;
+  readonly caughtUpAt: bigint | null;
+  readonly completeSince: bigint;
+}
+
+export interface WindowRow {
+  readonly windowNo: number;
+  readonly promotionNo: number;
+  readonly version: number;
+  readonly key: string;
+  readonly startsAt: bigint | null;
+  readonly endsAt: bigint | null;
+  readonly closesAt: bigint | null;
+}
+
+export interface ProgressState {
+  readonly generation: number;
+  readonly windowNo: number;
+  readonly player: string;
+  readonly items: readonly string[];
+  readonly currencies: readonly string[];
+  readonly amounts: readonly string[];
+  readonly attained: string;
+  readonly hasAttempts: string;
+  readonly score: bigint;
+  readonly scoredNo: number | null;
+}
+
+export interface AttemptState {
+  readonly generation: number;
+  readonly windowNo: number;
+  readonly player: string;
+  readonly ordinal: number;
+  readonly attempt: number;
+  readonly isHeld: boolean;
+  readonly decidedNo: number | null;
+  readonly decidedAt: bigint;
+  readonly confirmsAt: bigint | null;
+}
+
+export interface CompletionRow {
+  readonly id: string;
+  /** 0: completed. 1: revoked. 2: confirmed. */
+  readonly change: number;
+  readonly windowNo: number;
+  readonly player: string;
+  readonly ordinal: number;
+  readonly attempt: number;
+}
+
+/** The tables that the fold writes. The keys of rows are their primary keys, joined. */
+export interface FoldTables {
+  fold: FoldRow | null;
+  readonly generations: Map<number, GenerationRow>;
+  readonly counted: Map<string, { readonly generation: number; readonly removedAt: bigint | null }>;
+  readonly windows: Map<number, WindowRow>;
+  readonly progress: Map<string, ProgressState>;
+  readonly attempts: Map<string, AttemptState>;
+  readonly boards: Map<string, { readonly generation: number; readonly windowNo: number }>;
+  readonly completions: CompletionRow[];
+}
+
+export const emptyTables = (): FoldTables => ({
+  fold: null,
+  generations: new Map(),
+  counted: new Map(),
+  windows: new Map(),
+  progress: new Map(),
+  attempts: new Map(),
+  boards: new Map(),
+  completions: [],
+});
+
+export const copyTables = (tables: FoldTables): FoldTables => ({
+  fold: tables.fold,
+  generations: new Map(tables.generations),
+  counted: new Map(tables.counted),
+  windows: new Map(tables.windows),
+  progress: new Map(tables.progress),
+  attempts: new Map(tables.attempts),
+  boards: new Map(tables.boards),
+  completions: [...tables.completions],
+});
+
+export const keyOfRow = (...parts: readonly (string | number)[]): string => parts.join('\0');
+
+/** The highest number of a verdict that a batch can have. */
+export const lastNumberOf = (batchNo: number): number => (batchNo + 1) * BATCH_NUMBERS - 1;
+
+// --- values of statements
+
+/** The elements of an array parameter, binary or not. */
+export function listOf(value: unknown): Text[] {
+  if (Buffer.isBuffer(value)) return readArray(value);
+  if (!Array.isArray(value)) throw new Error('the parameter is no list');
+  return value.map((each: unknown) => (each === null ? null : String(each)));
+}
+
+export const numbersOf = (value: unknown): number[] => listOf(value).map(Number);
+
+export const textsOf = (value: unknown): string[] => listOf(value).map((each) => each ?? '');
+
+/** The elements of an array in the form of text, such as `{"a","b"}` or `{1,2}`. */
+export function arrayOf(text: string): string[] {
+  return text === '{}'
+    ? []
+    : text
+        .slice(1, -1)
+        .split(',')
+        .map((each) => each.replaceAll(/^"|"$/g, ''));
+}
+
+/** A timestamp, from one of the texts that the code under test sends. */
+export function instantOf(value: unknown): bigint | null {
+  if (value === null || value === undefined) return null;
+  const text = String(value);
+  if (text === '-infinity') return BEFORE_ALL;
+  if (/^-?\d+$/.test(text)) return BigInt(text);
+  const [, millis = '', micros = '0'] = /^(.*\.\d{3})(\d{3})?Z$/.exec(text) ?? [];
+  return BigInt(Date.parse(`${millis}Z`)) * 1_000n + BigInt(micros);
+}
+
+export const timeText = (micros: bigint | null): Text => {
+  if (micros === null) return null;
+  return micros <= BEFORE_ALL ? '-infinity' : String(micros);
+};
+
+export const flag = (holds: boolean): string => (holds ? 't' : 'f');
+
+export const numberText = (value: number | bigint | null): Text => (value === null ? null : String(value));
