@@ -67,10 +67,13 @@ export async function startThrowawayPostgres(logger: Logger): Promise<ThrowawayP
   removeLeftovers(user, logger);
   const directory = makeThrowawayDirectory(user);
   let child: ChildProcess | undefined;
+  let isMade = false;
   const stopNow = (): void => {
     process.removeListener('exit', stopNow);
-    // The immediate shutdown: it writes nothing more.
-    child?.kill('SIGQUIT');
+    // The immediate shutdown of Postgres writes nothing more. initdb goes on after SIGQUIT, and would make
+    // the removed directory again.
+    if (isMade) child?.kill('SIGQUIT');
+    else killGroup(child);
     removeDirectory(directory);
   };
   // A second signal ends this process at once.
@@ -85,6 +88,7 @@ export async function startThrowawayPostgres(logger: Logger): Promise<ThrowawayP
     ]);
     const made = await endOf(child);
     if (made !== 0) throw failure(directory, `initdb ended with ${made}`);
+    isMade = true;
     const settings = { ...SETTINGS, unix_socket_directories: directory };
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
     appendFileSync(join(dataIn(directory), 'postgresql.conf'), lines.join(''));
@@ -131,6 +135,17 @@ function startProgram(
     });
   } finally {
     closeSync(log);
+  }
+}
+
+/** Ends a process of startProgram and the processes that it started. */
+function killGroup(child: ChildProcess | undefined): void {
+  if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch (error) {
+    // Nobody has read its exit code so far.
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
   }
 }
 

@@ -122,7 +122,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'docs/analysts/questions.md -- Players with a bet in': 1,
   'docs/analysts/questions.md -- The ten games': 0.05,
   'docs/analysts/questions.md -- The share of the bets': 0.01,
-  'docs/analysts/questions.md -- For each hour and reason': 1,
+  'docs/analysts/questions.md -- For each hour and reason': 0.25,
   'docs/analysts/questions.md -- Deliveries of events': 0.05,
   'docs/analysts/questions.md -- Shares of the events': 0.01,
   'docs/analysts/questions.md -- Events that were decided': 0.2,

@@ -56,6 +56,7 @@ export async function killWorkers(): Promise<void> {
 export class RunningCommand {
   private readonly child: ChildProcess;
   private text = '';
+  private readonly texts = { stdout: '', stderr: '' };
   readonly ended: Promise<End>;
   private end: End | null = null;
 
@@ -65,9 +66,10 @@ export class RunningCommand {
       env: { ...command.environment, ...environmentOf(settings) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    for (const stream of [this.child.stdout, this.child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
+    for (const name of ['stdout', 'stderr'] as const) {
+      this.child[name]?.setEncoding('utf8').on('data', (text: string) => {
         this.text += text;
+        this.texts[name] += text;
       });
     }
     running.add(this);
@@ -92,9 +94,14 @@ export class RunningCommand {
     return Number(kibibytes) / 1024;
   }
 
-  /** The whole output, of both streams. */
+  /** The whole output, of both streams. The order of two streams differs from run to run. */
   output(): string {
     return this.text;
+  }
+
+  /** The whole output of each stream. */
+  outputs(): { readonly stdout: string; readonly stderr: string } {
+    return { ...this.texts };
   }
 
   /** The lines of its log, without lines that are no JSON. */
