@@ -37,6 +37,8 @@ const SERVER_WORKERS = 2;
 const COMPUTING_WORKERS = 1;
 /** Those of a run that has the machine to itself. */
 const ALONE_WORKERS = 2;
+/** Two files that measure at once would measure each other. */
+const BENCH_WORKERS = 1;
 /** Steps of priority: beside another process, one of lower priority gets a tenth of a core. */
 const LOWER = 10;
 /** The lowest that exists. */
@@ -108,7 +110,7 @@ async function main(names: readonly string[]): Promise<number> {
       );
     })(),
   );
-  add(await runJest(chosen([BENCH]), RUN_RESULTS.bench, { workers: ALONE_WORKERS }));
+  add(await runJest(chosen([BENCH]), RUN_RESULTS.bench, { workers: BENCH_WORKERS }));
   // Only a whole run shows which rules and faults have a test.
   if (names.length === 0) {
     results.push(await check('rules and their tests', [RULES_TESTS, ...ALL_RESULTS]));

@@ -9,7 +9,7 @@ jest.setTimeout(DEADLINE_MS + 10_000);
 
 let bench: string;
 beforeAll(() => {
-  bench = compile('test-bench').bench;
+  bench = compile('test-neighbours').bench;
 });
 
 test('a hostile operator does not slow, stop or refuse its neighbour, by Kafka and by the webhook', async () => {

@@ -10,7 +10,7 @@ jest.setTimeout(DEADLINE_MS + 10_000);
 
 let bench: string;
 beforeAll(() => {
-  bench = compile('test-bench').bench;
+  bench = compile('test-short').bench;
 });
 
 test('the worker keeps its cost and its rate beside insert-only (limits of dev/bench/modes/short.ts)', async () => {
