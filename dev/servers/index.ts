@@ -190,7 +190,7 @@ export async function startServers(options: StartOptions): Promise<Servers> {
   if (missing.length > 0) {
     throw new MissingRequirementsError(missing);
   }
-  const supervisor = new Supervisor(log, options.exitAfterSignal ?? true);
+  const supervisor = new Supervisor(log, options.exitAfterSignal ?? true, options.withoutFsync !== true);
   if (engine !== undefined) {
     supervisor.directory.noteContainers();
     supervisor.onStop(() => removeContainers(engine, supervisor.directory.name));

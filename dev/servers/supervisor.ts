@@ -43,7 +43,7 @@ export async function unlessSignalled<T>(work: Promise<T>): Promise<T> {
 }
 
 export class Supervisor {
-  readonly directory = new StackDirectory();
+  readonly directory: StackDirectory;
   private readonly children = new Set<Child>();
   private readonly starts = new Set<Promise<unknown>>();
   private readonly cleanups: (() => Promise<void>)[] = [];
@@ -52,7 +52,9 @@ export class Supervisor {
   constructor(
     private readonly log: Log,
     private readonly exitAfterSignal: boolean,
+    isLasting = true,
   ) {
+    this.directory = new StackDirectory(isLasting);
     for (const signal of Object.keys(SIGNALS)) {
       program.on(signal, this.onSignal);
     }
