@@ -130,6 +130,26 @@ export const PROMOTIONS: readonly Command[] = [
       (await import('./promotions-apply.js')).applyPromotionsFile(file, options, true),
   },
   {
+    name: 'promotions verify',
+    summary: 'count the ledger again, and compare it with progress and completions',
+    purpose:
+      'Counts the events of the ledger again in memory, and prints each difference from the stored progress and completions. It changes nothing.',
+    example: 'promo-intake promotions verify --sample 100',
+    options: {
+      sample: {
+        value: 'N',
+        help: 'count one of N players: needs less memory, and compares no ranks (default 1: all players)',
+      },
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'sound, or nothing can be compared now',
+      1: 'a difference was found, or the check could not run',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./promotions-verify.js')).verifyPromotions(options),
+  },
+  {
     name: 'promotions list',
     summary: 'list the promotions in force, with their versions and windows',
     purpose: 'Lists each promotion with its version, its state, and its window at this time.',

@@ -19,6 +19,7 @@ import {
 import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
+import { verdictOf, verifyPromotionsPart } from './promotions-verify';
 
 /** @returns the exit code: 1 if there is a problem */
 export async function verify(): Promise<number> {
@@ -38,18 +39,18 @@ export async function verify(): Promise<number> {
   const ranges = unaccounted(positions, inspection);
   const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, logger);
 
-  const { lines, problems } = compare(positions, inspection, passed);
-  await printLines(lines);
+  const promotions = await verifyPromotionsPart(config.DATABASE);
+
+  const compared = compare(positions, inspection, passed);
+  const problems = [...compared.problems, ...(promotions?.problems ?? [])];
+  await printLines(compared.lines);
+  if (promotions !== null) console.log(promotions.line);
   if (inspection.elsewhere.length > 0)
     console.log(
       `${counted(inspection.elsewhere.length, 'partition belongs', 'partitions belong')} to other Kafka clusters: their offsets are not compared`,
     );
   await printLines(problems, process.stderr);
-  console.log(
-    problems.length === 0
-      ? 'sound'
-      : `not sound: ${counted(problems.length, 'problem is', 'problems are')} listed above`,
-  );
+  console.log(verdictOf(problems));
   return problems.length === 0 ? DONE : FAILED;
 }
 

@@ -60,6 +60,9 @@ export interface Session {
   writeAndCommit(writes: readonly Write[]): Promise<void>;
 }
 
+/** The part of a session that reads. */
+export type Reader = Pick<Session, 'query'>;
+
 /**
  * Runs `work` in one READ COMMITTED transaction: commits where `work` returns, rolls back where it throws.
  * The transaction begins in the same round trip as the first statements of `work`.

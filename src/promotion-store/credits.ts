@@ -1,6 +1,6 @@
 /** The players to whom attributed rounds are credited, as of each number (docs/rules.md, B4, B9, B10). */
 import type { Slice } from '../fold/fold';
-import type { Session, Statement } from '../postgres/transaction';
+import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
 import { type CountedScope, readEntriesOfRounds, readLedgerRows } from './ledger-rows';
 
@@ -58,7 +58,7 @@ where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 
 /** The rows of a slice that may change progress, in the order of their numbers. */
 export async function readCountedRows(
-  session: Session,
+  session: Reader,
   slice: Slice,
   scope: CountedScope,
 ): Promise<CountedRow[]> {
@@ -81,7 +81,7 @@ class Credits {
 
   /** Reads the credits of rounds up to the end of a slice. */
   static async read(
-    session: Session,
+    session: Reader,
     slice: Slice,
     { operatorIds }: CountedScope,
     rounds: readonly string[],
@@ -92,7 +92,7 @@ class Credits {
     return credits;
   }
 
-  private async add(session: Session, rounds: readonly string[]): Promise<void> {
+  private async add(session: Reader, rounds: readonly string[]): Promise<void> {
     const missing = [...new Set(rounds)].filter((round) => !this.byRound.has(round));
     if (missing.length === 0) return;
     for (const round of missing) this.byRound.set(round, []);
@@ -112,7 +112,7 @@ class Credits {
   }
 
   /** The earlier entries of rounds that the slice attributes: each changes from player to player. */
-  async readMoves(session: Session, { after, upTo }: Slice, scope: CountedScope): Promise<CountedRow[]> {
+  async readMoves(session: Reader, { after, upTo }: Slice, scope: CountedScope): Promise<CountedRow[]> {
     const rounds = (await session.query(MOVED_ROUNDS, [after, upTo, scope.operatorIds])).map(
       ([round]) => round ?? '',
     );

@@ -2,7 +2,7 @@
 import { isKind, KINDS, kindCode } from '../domain/event/event';
 import { BATCH_NUMBERS, type Slice } from '../fold/fold';
 import type { Row } from '../postgres/pipeline';
-import type { Session, Statement } from '../postgres/transaction';
+import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
 import type { CountedKind } from '../promotions/terms';
 
@@ -92,7 +92,7 @@ const NONE_NEAR = '9223372036854775807';
 
 /** The entries and reversals of a slice, in no order. */
 export async function readLedgerRows(
-  session: Session,
+  session: Reader,
   slice: Slice,
   scope: CountedScope,
 ): Promise<LedgerRow[]> {
@@ -111,7 +111,7 @@ export async function readLedgerRows(
 
 /** The entries of rounds that were decided up to a number, also refunded ones. */
 export async function readEntriesOfRounds(
-  session: Session,
+  session: Reader,
   rounds: readonly string[],
   { kinds }: CountedScope,
   upTo: number,

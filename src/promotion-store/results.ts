@@ -14,7 +14,7 @@ import { countSlice } from './slice';
 const CERTAIN_AFTER_MICROS = 60_000_000n;
 
 /** The verdicts of a slice, and the latest time of them. */
-const MEASURE: Statement = {
+export const MEASURE: Statement = {
   name: 'promotions_measure',
   text: `select count(*), max(decided_at), (extract(epoch from max(decided_at)) * 1000000)::bigint
 from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
@@ -64,7 +64,7 @@ export function makePromotionResults(): Results {
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       if (versions.length > 0) {
-        const counted = await readCountedRows(session, slice, scopeOf(versions));
+        const counted = await readCountedRows(session, slice, countedScopeOf(versions));
         const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
         const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
         await countSlice(session, { generation, isShown, versions, rows: counted, asOf });
@@ -98,7 +98,7 @@ async function readFoldedTo(session: Session, generation: number): Promise<bigin
   return foldedTo == null ? null : BigInt(foldedTo);
 }
 
-function scopeOf(versions: readonly CountedVersion[]): CountedScope {
+export function countedScopeOf(versions: readonly CountedVersion[]): CountedScope {
   return {
     operatorIds: [...new Set(versions.map(({ promotion }) => promotion.definition.operator))],
     kinds: [...new Set(versions.flatMap(({ promotion }) => promotion.terms.map(({ kind }) => kind)))],

@@ -3,7 +3,7 @@
 import { kindCode } from '../domain/event/event';
 import { currencyOf } from '../domain/event/money';
 import type { Row } from '../postgres/pipeline';
-import type { Session } from '../postgres/transaction';
+import type { Reader, Session } from '../postgres/transaction';
 import { fromPromotionsJson, toPromotionsJson, UnreadablePromotions } from '../promotion-file/stored';
 import { promotionKey, type Timelines } from '../promotions/changes';
 import type { PromotionDefinition } from '../promotions/definition';
@@ -38,13 +38,13 @@ const SHOWN_VERSIONS = {
  *
  * @throws UnreadablePromotions where a definition breaks the rules of this version of the program
  */
-export async function readPromotionVersions(session: Session): Promise<StoredPromotionVersion[]> {
+export async function readPromotionVersions(session: Reader): Promise<StoredPromotionVersion[]> {
   const rows = await session.query(VERSIONS);
   return rows.map((row) => ({ ...versionOf(row), promotionNo: Number(row[6]) }));
 }
 
 /** The same without numbers of the store. @throws UnreadablePromotions */
-export async function readShownVersions(session: Session): Promise<ShownVersion[]> {
+export async function readShownVersions(session: Reader): Promise<ShownVersion[]> {
   return (await session.query(SHOWN_VERSIONS)).map(versionOf);
 }
 

@@ -1,0 +1,250 @@
+/**
+ * Counts the ledger again from its first entry, in memory, by the code of the fold. Then it compares the
+ * result with the stored progress and completions, and changes nothing (docs/rules.md, P16).
+ */
+import { crc32 } from 'node:zlib';
+import { BATCH_NUMBERS } from '../fold/fold';
+import { hasArrivals } from '../fold/lineage';
+import { FIRST_SPAN, nextSpan } from '../fold/span';
+import type { Reader, Statement } from '../postgres/transaction';
+import { BEFORE_ALL } from '../promotions/calendar';
+import { Counting, hitsOf } from '../promotions/counting';
+import { heldBy } from '../promotions/judging';
+import type { PlayerProgress } from '../promotions/player-progress';
+import { type CountedVersion, VersionCache } from './counted-versions';
+import { readCountedRows } from './credits';
+import { countedScopeOf, MEASURE } from './results';
+import {
+  DamageList,
+  type RecountDamage,
+  StoredProgressReader,
+  type StoredRow,
+  valuesText,
+} from './stored-progress';
+import { microsOf, readMicros, timestampText } from './times';
+import { readPromotionVersions } from './versions';
+
+const GOAL = { rows: 200_000, ms: 2_000 };
+const DAY_MICROS = 86_400_000_000n;
+
+export interface Recounted {
+  /** All verdicts up to this number were counted again. */
+  readonly upTo: number;
+  readonly verdicts: number;
+  /** Rows of progress that were compared. */
+  readonly compared: number;
+  /** Rows that were not, since history no longer has all of their events, or the player is erased. */
+  readonly skipped: number;
+  readonly damages: readonly RecountDamage[];
+  readonly inAll: number;
+}
+
+/**
+ * An erasure of a round's own player also erases the player that the round was credited to, and moves no
+ * progress (B6). So the progress of that player is more than the ledger gives.
+ */
+const ERASED_CREDITS: Statement = {
+  name: 'promotions_erased_credits',
+  text: `select distinct f.operator_id from promo_store.attribution_changes c join promo_store.feeds f using (feed_no) where c.change = 2`,
+};
+
+export type Recount =
+  | { readonly type: 'counted'; readonly recounted: Recounted }
+  /** Nothing can be compared now, and nothing is wrong. */
+  | { readonly type: 'not now'; readonly reason: string };
+
+const SHOWN: Statement = {
+  name: 'promotions_shown',
+  text: `select g.generation, g.after, g.lineage, ${microsOf('greatest(g.complete_since, promo_store.complete_history_since())')}, (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1,
+  exists (select from promo_store.fold_generations o where o.fold = f.fold and o.state = 'filling')
+from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = 'promotions'`,
+};
+const COUNTED: Statement = {
+  name: 'promotions_counted_versions',
+  text: `select promotion_no, version, ${microsOf('removed_at')} from promo_store.promotion_generations where generation = $1`,
+};
+const CLOSED_UP_TO: Statement = {
+  name: 'promotions_closed_up_to',
+  text: `select b.window_no, (extract(epoch from w.closes_at) * 1000000)::bigint from promo_store.promotion_boards b
+join promo_store.promotion_windows w using (window_no) where b.generation = $1`,
+};
+
+/** @param oneOf counts one of so many players; 1: all of them */
+export async function recountPromotions(reader: Reader, oneOf: number): Promise<Recount> {
+  const [shown] = await reader.query(SHOWN);
+  if (shown === undefined) return { type: 'not now', reason: 'promotions were never counted' };
+  const [generation, after, , complete, last, isFilling] = shown;
+  if (isFilling === 't') return { type: 'not now', reason: 'promotions are being counted again' };
+  const upTo = Number(after);
+  const damages = new DamageList();
+  if (upTo > Number(last)) {
+    const what = `verdicts up to ${upTo} are counted, and this store has given numbers up to ${last} only`;
+    damages.add({ source: 'promotions', what });
+    return {
+      type: 'counted',
+      recounted: { upTo, verdicts: 0, compared: 0, skipped: 0, ...damages.listed() },
+    };
+  }
+  const versions = await readCounted(reader, Number(generation));
+  if (versions === null)
+    return { type: 'not now', reason: 'promotions were applied that are not counted yet' };
+  const recount = new Counting(versions);
+  const isCounted = (player: string) => oneOf === 1 || crc32(player) % oneOf === 0;
+  const verdicts = await countAgain(reader, recount, versions, { upTo, shown, isCounted });
+  const closed = await reader.query(CLOSED_UP_TO, [generation]);
+  // Ranks of a sample are not those of all players.
+  const boards = new Set(oneOf === 1 ? closed.map(([windowNo]) => Number(windowNo)) : []);
+  let asOf = BEFORE_ALL;
+  for (const [, closesAt] of closed) asOf = latestOf(asOf, BigInt(closesAt ?? 0));
+  recount.endSlice(asOf);
+  const since = readMicros(complete) ?? BEFORE_ALL;
+  const unsure = new Set((await reader.query(ERASED_CREDITS)).map(([operator]) => operator ?? ''));
+  const { compared, skipped } = await compareAll(reader, recount, versions, {
+    ...{ generation: Number(generation), since, unsure, boards, isCounted, damages },
+  });
+  return { type: 'counted', recounted: { upTo, verdicts, compared, skipped, ...damages.listed() } };
+}
+
+/** The versions as the fold counts them; null where a document was applied that the fold has not seen. */
+async function readCounted(reader: Reader, generation: number): Promise<CountedVersion[] | null> {
+  const cache = new VersionCache();
+  const counted = new Map(
+    (await reader.query(COUNTED, [generation])).map(([promotionNo, version, removedAt]) => [
+      `${promotionNo} ${version}`,
+      readMicros(removedAt),
+    ]),
+  );
+  const stored = await readPromotionVersions(reader);
+  const isSeen = stored.every(
+    ({ promotionNo, version, removedAt }) => counted.get(`${promotionNo} ${version}`) === removedAt,
+  );
+  return isSeen ? stored.map((each) => cache.compile(each)) : null;
+}
+
+interface Counted {
+  readonly upTo: number;
+  /** The row of the shown generation. */
+  readonly shown: readonly (string | null)[];
+  readonly isCounted: (player: string) => boolean;
+}
+
+/** Adds all rows of the ledger, in their order. @returns how many verdicts there were */
+async function countAgain(
+  reader: Reader,
+  counting: Counting,
+  versions: readonly CountedVersion[],
+  { upTo, shown: [generation, , lineage], isCounted }: Counted,
+): Promise<number> {
+  const isInOrder = !hasArrivals(lineage ?? '');
+  let verdicts = 0;
+  let batches = FIRST_SPAN;
+  let newest: bigint | null = null;
+  for (let after = -1; after < upTo; ) {
+    const began = performance.now();
+    const end = Math.min(upTo, after + batches * BATCH_NUMBERS);
+    const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
+    const [[count, , latest] = []] = await reader.query(MEASURE, [after, end, since]);
+    const slice = { generation: Number(generation), after, upTo: end, since, isInOrder, isShown: false };
+    if (Number(count) > 0)
+      for (const { entry, playerRef, sign, changeNo, at } of await readCountedRows(
+        reader,
+        slice,
+        countedScopeOf(versions),
+      ))
+        if (isCounted(playerRef))
+          counting.addHits(hitsOf(versions, entry, at), playerRef, sign, { changeNo, at });
+    if (latest != null) newest = latestOf(newest ?? BEFORE_ALL, BigInt(latest));
+    verdicts += Number(count);
+    batches = nextSpan({ batches, rows: Number(count), ms: performance.now() - began }, GOAL);
+    after = end;
+  }
+  return verdicts;
+}
+
+const latestOf = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+
+interface Compared {
+  readonly generation: number;
+  /** Windows that began before this time are not compared. */
+  readonly since: bigint;
+  /** Operators of which a difference may come from an erasure. */
+  readonly unsure: ReadonlySet<string>;
+  /** The leaderboards that are closed, by the number of the window. */
+  readonly boards: ReadonlySet<number>;
+  readonly isCounted: (player: string) => boolean;
+  readonly damages: DamageList;
+}
+
+const ERASED = /^erased:\d+$/;
+
+async function compareAll(
+  reader: Reader,
+  counting: Counting,
+  versions: readonly CountedVersion[],
+  { generation, since, unsure, boards, isCounted, damages }: Compared,
+): Promise<{ compared: number; skipped: number }> {
+  const expected = new Map<string, PlayerProgress>();
+  for (const progress of counting.progress()) expected.set(keyOf(progress), progress);
+  const known = new Set(
+    versions.map(({ promotion: { definition }, version }) =>
+      keyOfVersion(definition.operator, definition.id, version),
+    ),
+  );
+  let compared = 0;
+  let skipped = 0;
+  const stored = new StoredProgressReader(reader, generation);
+  for await (const row of stored.rows()) {
+    const { operator, promotion, version, window, playerRef, startsAt } = row;
+    if (!isCounted(playerRef)) continue;
+    const source = `${operator}/${promotion}/${window}`;
+    const key = `${keyOfVersion(operator, promotion, version)}\0${window}\0${playerRef}`;
+    const progress = expected.get(key);
+    expected.delete(key);
+    const isOlder = (startsAt ?? BEFORE_ALL) < since;
+    if (isOlder || ERASED.test(playerRef) || !known.has(keyOfVersion(operator, promotion, version))) {
+      skipped++;
+      continue;
+    }
+    const found = differencesOf(row, progress, !row.isBoard || boards.has(row.windowNo));
+    if (found.length > 0 && unsure.has(operator)) skipped++;
+    else {
+      compared++;
+      for (const what of found) damages.add({ source, what });
+    }
+  }
+  for (const progress of expected.values()) {
+    const { promotion, window, playerRef } = progress;
+    const { operator, id } = promotion.definition;
+    const values = valuesText(progress.rows(), progress.score);
+    if (values === 'nothing' || ERASED.test(playerRef) || (window.startsAt ?? BEFORE_ALL) < since) continue;
+    if (unsure.has(operator)) {
+      skipped++;
+      continue;
+    }
+    const what = `a player has no progress, and the ledger gives ${values}, by the change ${progress.lastStep?.changeNo}`;
+    damages.add({ source: `${operator}/${id}/${window.key}`, what });
+  }
+  return { compared, skipped };
+}
+
+/** Sentences that name no player. */
+function differencesOf(row: StoredRow, progress: PlayerProgress | undefined, hasRanks: boolean): string[] {
+  const found: string[] = [];
+  const subject = `the progress that the change ${row.changedNo} changed last`;
+  const values = progress === undefined ? 'nothing' : valuesText(progress.rows(), progress.score);
+  if (row.values !== values) found.push(`${subject} is ${row.values}, and the ledger gives ${values}`);
+  const ordinals = progress === undefined ? [] : [...heldBy(progress).keys()];
+  const held = ordinals.sort((a, b) => a - b).join();
+  if (hasRanks && row.held !== held)
+    found.push(
+      `${subject} holds the completions ${row.held || 'none'}, and the ledger gives ${held || 'none'}`,
+    );
+  return found;
+}
+
+const keyOfVersion = (operator: string, promotion: string, version: number): string =>
+  `${operator}\0${promotion}\0${version}`;
+
+function keyOf({ promotion: { definition }, version, window, playerRef }: PlayerProgress): string {
+  return `${keyOfVersion(definition.operator, definition.id, version)}\0${window.key}\0${playerRef}`;
+}

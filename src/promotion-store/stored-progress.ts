@@ -1,0 +1,111 @@
+/** The stored progress of all players, in parts, and the damages that a recount finds in it. */
+import type { Reader, Statement } from '../postgres/transaction';
+import type { ProgressRow } from '../promotions/attainment';
+
+export interface RecountDamage {
+  /** The window: operator/promotion/window. */
+  readonly source: string;
+  /** A sentence that names no player. */
+  readonly what: string;
+}
+
+const MOST_LISTED = 100;
+
+export class DamageList {
+  private readonly damages: RecountDamage[] = [];
+  private inAll = 0;
+
+  add(damage: RecountDamage): void {
+    this.inAll++;
+    if (this.damages.length < MOST_LISTED) this.damages.push(damage);
+  }
+
+  listed(): { damages: readonly RecountDamage[]; inAll: number } {
+    return { damages: this.damages, inAll: this.inAll };
+  }
+}
+
+export interface StoredRow {
+  readonly windowNo: number;
+  readonly operator: string;
+  readonly promotion: string;
+  readonly version: number;
+  readonly window: string;
+  /** Microseconds since 1970; null: no bound. */
+  readonly startsAt: bigint | null;
+  readonly isBoard: boolean;
+  readonly playerRef: string;
+  readonly values: string;
+  /** The numbers of the completions that hold, with commas. */
+  readonly held: string;
+  readonly changedNo: string;
+}
+
+/** The values of a player as a text: `3`, `EUR 500 and USD 20`, `ruby 2`, and the points of a leaderboard. */
+export function valuesText(rows: readonly ProgressRow[], score: bigint): string {
+  const values = rows
+    .filter(({ value }) => value !== 0n)
+    .map(({ item, currency, value }) => [item, currency, value].filter((part) => part !== '').join(' '))
+    .sort();
+  const points = score === 0n ? [] : [`${score} points`];
+  return [...values, ...points].join(' and ') || 'nothing';
+}
+
+const FETCH: Statement = { name: 'promotions_fetch', text: 'fetch 20000 from promotions_recounted' };
+const CLOSE: Statement = { name: 'promotions_close_cursor', text: 'close promotions_recounted' };
+
+const storedRows = (generation: number): string =>
+  `select p.window_no, o.operator_id, n.promotion_id, w.version, w.window_key, (extract(epoch from w.starts_at) * 1000000)::bigint,
+  v.definition ->> 'type' = 'leaderboard', p.player_ref, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.score, a.held, p.changed_no
+from promo_store.promotion_progress p
+join promo_store.promotion_windows w using (window_no)
+join promo_store.promotion_versions v using (promotion_no, version)
+join promo_store.promotions n using (promotion_no)
+join promo_store.operators o using (operator_no)
+left join (
+  select window_no, player_ref, string_agg(ordinal::text, ',' order by ordinal) as held from promo_store.promotion_attempts
+  where generation = ${generation} and is_held group by 1, 2
+) a on a.window_no = p.window_no and a.player_ref = p.player_ref
+where p.generation = ${generation}`;
+
+export class StoredProgressReader {
+  constructor(
+    private readonly reader: Reader,
+    private readonly generation: number,
+  ) {}
+
+  async *rows(): AsyncGenerator<StoredRow> {
+    // A statement that declares a cursor takes no parameters.
+    const generation = Math.trunc(this.generation);
+    await this.reader.query({
+      name: 'promotions_declare',
+      text: `declare promotions_recounted no scroll cursor for ${storedRows(generation)}`,
+    });
+    for (;;) {
+      const rows = await this.reader.query(FETCH);
+      for (const row of rows) yield storedRowOf(row);
+      if (rows.length === 0) break;
+    }
+    await this.reader.query(CLOSE);
+  }
+}
+
+function storedRowOf(row: readonly (string | null)[]): StoredRow {
+  const [windowNo, operator, promotion, version, window, startsAt, isBoard, playerRef, ...rest] = row;
+  const [items, currencies, amounts, score, held, changedNo] = rest;
+  const [item, currency, amount] = [items, currencies, amounts].map(listIn);
+  const values = (item ?? []).map((each, place) => ({
+    ...{ item: each, currency: currency?.[place] ?? '', value: BigInt(amount?.[place] ?? 0) },
+  }));
+  return {
+    ...{ windowNo: Number(windowNo), operator: operator ?? '', promotion: promotion ?? '' },
+    ...{ version: Number(version), window: window ?? '', playerRef: playerRef ?? '' },
+    ...{ startsAt: startsAt == null ? null : BigInt(startsAt), isBoard: isBoard === 't' },
+    ...{ values: valuesText(values, BigInt(score ?? 0)), held: held ?? '', changedNo: changedNo ?? '' },
+  };
+}
+
+function listIn(json: string | null | undefined): string[] {
+  const value: unknown = JSON.parse(json ?? '[]');
+  return Array.isArray(value) ? value.map(String) : [];
+}

@@ -1,0 +1,192 @@
+/** `promo-intake promotions verify`: sound after each slice, and each damage made by hand is named. */
+import { makeRandom } from '../../dev/random';
+import { verifyPromotionsPart } from '../../src/commands/promotions-verify';
+import { type Fold, makeFold } from '../../src/fold/fold';
+import { erasePlayer } from '../../src/ledger/operations';
+import { grantRoles, type Role } from '../../src/ledger/roles';
+import { inSnapshot } from '../../src/postgres/snapshot';
+import { applyPromotions } from '../../src/promotion-store/documents';
+import { type Recount, recountPromotions } from '../../src/promotion-store/recount';
+import { makePromotionResults } from '../../src/promotion-store/results';
+import { aBet, freshStore, type TestStore } from '../support/ledger';
+import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
+import { definitionsOf } from '../support/promotions';
+import { dropRoles, makeRole } from '../support/roles';
+import { RunningCommand } from '../support/worker';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore({ own: true });
+});
+afterEach(() => store.close());
+
+const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 4);
+const READ = { applicationName: 'test', timeoutMs: 60_000 };
+const recount = (oneOf = 1): Promise<Recount> =>
+  inSnapshot(store.url, READ, (reader) => recountPromotions(reader, oneOf));
+
+async function apply(...flows: readonly string[]): Promise<void> {
+  const application = { by: 'anna', reason: null, takeover: 'recompute' } as const;
+  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+}
+
+let holders = 0;
+function aFold(rows = 20_000): Fold {
+  let time = 0;
+  const goal = { rows, ms: 500 };
+  return makeFold(store.pool, makePromotionResults(), {
+    ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice: goal, fill: goal },
+    now: () => (time += 20_000),
+  });
+}
+
+async function foldAll(fold: Fold): Promise<void> {
+  for (let idle = 0; idle < 3; ) if ((await fold.step()).kind === 'idle') idle++;
+}
+
+test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
+  'a recount agrees with the store between slices, through refunds, attributions, changes and an erasure: seed %i [P16] [P17] [P22] [B9]',
+  async (seed) => {
+    const random = makeRandom(seed);
+    const { events, credits } = feedOf(random);
+    await apply(...Object.values(FLOWS), DAILY_RACE, LATE_CONFIRMED);
+    const fold = aFold(random.pick([1, 30, 20_000]));
+    const acme = store.partition('acme');
+    const shuffled = random.shuffled(events);
+    // The first step begins the generation, and counts nothing.
+    await fold.step();
+    for (let from = 0; from < shuffled.length; from += 20) {
+      await acme.read(...shuffled.slice(from, from + 20).map(eventBytes));
+      const credit = credits[from / 20];
+      if (credit !== undefined)
+        await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
+          ...['acme', credit.roundId, credit.playerRef, credit.brand],
+        ]);
+      await fold.step();
+      expect(await recount()).toMatchObject({ type: 'counted', recounted: { damages: [] } });
+    }
+    await foldAll(fold);
+    const whole = await recount();
+    expect(whole).toMatchObject({ recounted: { skipped: 0, damages: [] } });
+    if (whole.type === 'counted') expect(whole.recounted.compared).toBeGreaterThan(20);
+
+    await apply(...Object.values<string>(FLOWS).filter((flow) => flow !== FLOWS.race), DAILY_RACE);
+    expect(await recount()).toEqual({
+      ...{ type: 'not now', reason: 'promotions were applied that are not counted yet' },
+    });
+    await foldAll(fold);
+    await apply(FLOWS.bets.replace('target: 4', 'target: 3'), FLOWS.streak, DAILY_RACE);
+    await foldAll(fold);
+    expect(await recount()).toMatchObject({ recounted: { damages: [] } });
+    expect(await fold.rebuild('a test')).toBe(true);
+    expect(await recount()).toMatchObject({ type: 'not now' });
+    await foldAll(fold);
+    expect(await recount()).toMatchObject({ recounted: { damages: [] } });
+    const erasure = { operator: 'acme', player: 'p1', batch: 1_000 };
+    await erasePlayer(store.url, { requestedBy: 'a test' }, erasure, () => undefined);
+    await foldAll(fold);
+    expect(await recount()).toMatchObject({ recounted: { damages: [] } });
+    expect(await recount(3)).toMatchObject({ recounted: { damages: [] } });
+  },
+);
+
+const BETS = 'id: bets, type: bet_count, target: 2, completes: each';
+const RACE = 'id: race, type: leaderboard, points: [{ counts: bet, points: 5 }]';
+
+/** Three bets of player a, and one of b. */
+async function play(): Promise<void> {
+  await apply(BETS, RACE);
+  const bets = ['a', 'a', 'a', 'b'].map((player, n) =>
+    aBet({ event_id: `e${n}`, round_id: `r${n}`, player_ref: player }),
+  );
+  await store.partition('acme').read(...bets);
+  await foldAll(aFold());
+}
+
+const DAMAGES: readonly (readonly [what: string, damage: string, expected: readonly RegExp[]])[] = [
+  [
+    'progress that was changed by hand',
+    `update promo_store.promotion_progress set amounts = '{7}' where amounts = '{3}' and score = 0`,
+    [/^I8 acme\/bets\/once: the progress that the change \d+ changed last is 7, and the ledger gives 3$/],
+  ],
+  [
+    'points that were changed by hand',
+    'update promo_store.promotion_progress set score = 16 where score = 15',
+    [/^I8 acme\/race\/once: .* is 1 3 and 16 points, and the ledger gives 1 3 and 15 points$/],
+  ],
+  [
+    'progress that was deleted',
+    `delete from promo_store.promotion_progress where amounts = '{1}' and score = 0`,
+    [/^I8 acme\/bets\/once: a player has no progress, and the ledger gives 1, by the change \d+$/],
+  ],
+  [
+    'progress of a player without events',
+    `insert into promo_store.promotion_progress (generation, window_no, player_ref, items, currencies, amounts, attained, score, changed_no, changed_at)
+select generation, window_no, 'c', items, currencies, amounts, 0, score, changed_no, changed_at from promo_store.promotion_progress where amounts = '{1}' and score = 0`,
+    [/^I8 acme\/bets\/once: .* is 1, and the ledger gives nothing$/],
+  ],
+  [
+    'a completion too few',
+    'update promo_store.promotion_attempts set is_held = false',
+    [/^I8 acme\/bets\/once: .* holds the completions none, and the ledger gives 1$/],
+  ],
+  [
+    'a cursor beyond the store',
+    'update promo_store.fold_generations set after = after + 8192 * 100',
+    [/^I8 promotions: verdicts up to \d+ are counted, and this store has given numbers up to \d+ only$/],
+  ],
+];
+
+test.each(DAMAGES)('%s: verify names it, and no player [P16]', async (_, damage, expected) => {
+  store.damaged = true;
+  await play();
+  expect(await verifyPromotionsPart(store.url)).toMatchObject({ problems: [] });
+  await store.pool.query(damage);
+  const { problems = [] } = (await verifyPromotionsPart(store.url)) ?? {};
+  expect(problems).toEqual(expected.map((each) => expect.stringMatching(each)));
+});
+
+describe('by the role', () => {
+  let names: string[] = [];
+  afterEach(async () => {
+    await dropRoles(store.url, names);
+    names = [];
+  });
+  async function aRole(role: Role): Promise<string> {
+    const { name, url } = await makeRole(store.url, role);
+    names.push(name);
+    await grantRoles(store.url, [{ role, name }]);
+    return url;
+  }
+  async function run(url: string, ...args: readonly string[]) {
+    const command = new RunningCommand(args, { DATABASE_URL: url });
+    const { code } = await command.ending(60_000);
+    return { code, output: command.output() };
+  }
+
+  test('of the process, promotions verify counts again, and changes nothing; for a reader, verify names the role that may [P16]', async () => {
+    const url = await aRole('promotions');
+    expect((await run(url, 'promotions', 'verify')).output).toBe(
+      'promotions: not compared, promotions were never counted\nsound\n',
+    );
+    await play();
+    expect(await run(url, 'promotions', 'verify')).toEqual({
+      code: 0,
+      output: expect.stringMatching(
+        /^promotions: 4 verdicts counted again, up to \d+; 4 rows of progress were compared\nsound\n$/,
+      ),
+    });
+    expect((await run(url, 'promotions', 'verify', '--sample', '2')).output).toContain(
+      ', of one of 2 players',
+    );
+    const reader = await aRole('reader');
+    expect(await verifyPromotionsPart(reader)).toEqual({
+      ...{ line: expect.stringContaining('run promo-intake promotions verify'), problems: [] },
+    });
+    store.damaged = true;
+    await store.pool.query(`update promo_store.promotion_progress set amounts = '{9}' where score = 0`);
+    const found = await run(url, 'promotions', 'verify');
+    expect(found.code).toBe(1);
+    expect(found.output).toContain('not sound: 2 problems are listed above\n');
+  });
+});
