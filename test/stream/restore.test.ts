@@ -15,9 +15,12 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
+import { applyPromotions } from '../../src/promotion-store/documents';
 import { aBet, aLogin, aRefund, aSettledOf, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { rowsOf, withClient } from '../support/ledger';
+import { foldPromotions } from '../support/promotion-progress';
+import { definitionsOf } from '../support/promotions';
 import { RunningCommand } from '../support/worker';
 import { inOwnWorld, type World } from './world';
 
@@ -47,7 +50,19 @@ const contents = async ({ rows, balance }: World<string>) => ({
     'select event_id, content_differs, source_offset from promo.deliveries order by 1, 3',
   ),
   balance: await balance(),
+  // Numbers of entries and verdicts are others after a restore. Ids are not.
+  completions: await rows(
+    `select encode(completion_id, 'hex'), change, player_ref, ordinal, attempt from promo_store.promotion_completions order by 1, 2`,
+  ),
+  progress: await rows(
+    'select promotion_id, window_key, player_ref, value, completions from promo.promotion_progress order by 1, 2, 3',
+  ),
 });
+
+const PROMOTIONS = definitionsOf(
+  'id: bets, type: bet_count, target: 1, completes: each',
+  'id: logins, type: login_streak, days: 1, time_zone: UTC',
+);
 
 /** Copies a directory of Postgres, and gives the copy the owner of the original. */
 function copy(from: string, to: string, owner: { uid: number; gid: number }, leaveOut = /^$/): void {
@@ -84,6 +99,8 @@ test('a restored store is behind its group: verify reports it, and workers repai
         const [[label] = []] = await rowsOf(client, 'select labelfile from pg_backup_stop()');
         writeFileSync(join(backup, 'backup_label'), label ?? '');
       });
+      const byAnna = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+      await applyPromotions(world.pool, { promotions: PROMOTIONS }, byAnna, () => true);
       const bet = aBet({ event_id: 'between', round_id: 'r-1' });
       await send(
         [0, bet],
@@ -95,6 +112,7 @@ test('a restored store is behind its group: verify reports it, and workers repai
       const attribute = async (round: string) =>
         (await world.rows(`select promo.attribute_round('acme', $1, 'normal')`, [round]))[0]?.[0];
       expect(await attribute('r-1')).toBe('set');
+      await foldPromotions(world.pool);
       const [[moment] = []] = await world.rows('select clock_timestamp()');
       const then = await contents(world);
       await send(
@@ -105,6 +123,7 @@ test('a restored store is behind its group: verify reports it, and workers repai
       );
       await world.drain();
       expect(await attribute('r-3')).toBe('set');
+      await foldPromotions(world.pool);
       const now = await contents(world);
       const [[segment] = []] = await world.rows('select pg_walfile_name(pg_switch_wal())');
       await until('the log is archived', ARCHIVED_WITHIN_MS, () =>
@@ -141,7 +160,10 @@ recovery_target_action = 'promote'
       await world.drain();
       // Attributions since the moment are lost, too. Setting all of them again is safe.
       expect([await attribute('r-1'), await attribute('r-3')]).toEqual(['unchanged', 'set']);
+      await foldPromotions(world.pool);
       expect(await contents(world)).toEqual(now);
+      // A login and three bets complete, and the refund revokes one of them.
+      expect(now.completions.map(([, change]) => change).sort()).toEqual(['0', '0', '0', '0', '1']);
       expect(await world.redeliveries()).toBe(2);
       const sound = await run(world, ['verify']);
       expect([sound.code, sound.output.trim().split('\n').at(-1)]).toEqual([0, 'sound']);

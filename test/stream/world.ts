@@ -3,13 +3,12 @@
  * join them.
  */
 import { randomBytes } from 'node:crypto';
-import type { Pool } from 'pg';
 import type { Server, Servers, StartOptions } from '../../dev/servers';
 import { until } from '../../dev/servers/deadline';
 import { deleteTopics } from '../../dev/servers/topics';
 import type { ConnectionEntry, OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
 import { applyReference } from '../../src/ledger/reference-store';
-import { makePool } from '../../src/postgres/pool';
+import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { makeLogger } from '../../src/telemetry/logger';
 import { anOperator } from '../support/builders';
 import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../support/kafka';
@@ -52,7 +51,7 @@ export interface World<Name extends string> {
   started(more?: Settings, options?: WorkerOptions): Promise<RunningCommand>;
   /** Runs a worker until all records are decided. */
   drain(more?: Settings, milliseconds?: number): Promise<RunningCommand>;
-  readonly pool: Pool;
+  readonly pool: PostgresPool;
   apply(operators: readonly OperatorEntry[]): Promise<void>;
   rows(text: string, values?: readonly unknown[]): Promise<TextRow[]>;
   /** "accepted", "skipped/zero_amount" ... by event_id. */
