@@ -15,7 +15,9 @@ import {
   freshStore,
   REFERENCE,
   type TestStore,
+  type TextRow,
 } from '../support/ledger';
+import { foldPromotions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 let a: TestStore;
@@ -324,4 +326,61 @@ test('a move is refused while promotions of the operator count, and not for thos
   await apply();
   await moveOperator(request());
   expect(await a.rows('select state from promo.moves')).toEqual([['done']]);
+});
+
+/** Completions without the numbers of the store, in the order of their ids. */
+const completionsOf = (store: TestStore, operator: string) =>
+  store.rows(
+    `select encode(c.completion_id, 'hex'), c.change, p.promotion_id, w.window_key, c.player_ref, c.ordinal, c.attempt, c.change_no
+from promo_store.promotion_completions c join promo_store.promotion_windows w using (window_no)
+join promo_store.promotions p using (promotion_no) join promo_store.operators o using (operator_no)
+where o.operator_id = $1 order by 1, 2`,
+    [operator],
+  );
+
+/** An idle process first notices that a promotion was applied, and then counts it. */
+async function countAll({ pool }: TestStore): Promise<void> {
+  for (let times = 0; times < 2; times++) await foldPromotions(pool);
+}
+
+test('promotions are counted again in the new cell, with equal ids where the version is equal; those of others stay as they are [P12] [P23]', async () => {
+  const byAnna = { by: 'anna', reason: null, takeover: 'recompute' } as const;
+  const BETS = 'id: bets, type: bet_count, target: 1, completes: each';
+  const CHANGED = 'id: changed, type: bet_count, target: 2';
+  const ofBravo = definitionsOf(BETS).map((each) => ({ ...each, operator: 'bravo' }));
+  const apply = (store: TestStore, flows: readonly string[], others = ofBravo) =>
+    applyPromotions(store.pool, { promotions: [...definitionsOf(...flows), ...others] }, byAnna, () => true);
+  await apply(a, [BETS, CHANGED], []);
+  await decideInA();
+  await countAll(a);
+  await apply(a, [BETS, CHANGED.replace('2', '1')], []);
+  await countAll(a);
+  await apply(b, []);
+  await b.partition('bravo').read(aBet({ event_id: 'b-1' }), aBet({ event_id: 'b-2', round_id: 'r-b' }));
+  await countAll(b);
+  const before = await completionsOf(b, 'bravo');
+  expect(before).toHaveLength(2);
+
+  await leaveA();
+  await apply(a, [], []);
+  await countAll(a);
+  const there = await completionsOf(a, 'acme');
+  await moveOperator(request());
+  expect(await completionsOf(a, 'acme')).toEqual(there);
+  await arriveInB();
+  await countAll(b);
+  expect(await completionsOf(b, 'bravo')).toEqual(before);
+  await apply(b, [BETS, CHANGED.replace('2', '1')]);
+  await countAll(b);
+  const of = (rows: readonly TextRow[], id: string) =>
+    rows.filter(([, change, promotion]) => change === '0' && promotion === id);
+  const here = await completionsOf(b, 'acme');
+  // The refunded bet was completed and revoked in a. In b the ledger never showed it.
+  const held = of(there, 'bets').filter(([id]) => !there.some(([of, change]) => of === id && change === '1'));
+  expect(held.length).toBeGreaterThan(0);
+  expect(of(here, 'bets')).toEqual(held);
+  // The second version of a is the first one of b.
+  expect(of(here, 'changed')).toHaveLength(2);
+  const ids = new Set(of(there, 'changed').map(([id]) => id));
+  expect(of(here, 'changed').filter(([id]) => ids.has(id ?? null))).toEqual([]);
 });
