@@ -5,7 +5,16 @@
  * src/backend/utils/adt
  */
 
-const OID = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, numeric: 1700 } as const;
+const OID = {
+  bool: 16,
+  bytea: 17,
+  int8: 20,
+  int2: 21,
+  int4: 23,
+  text: 25,
+  timestamptz: 1184,
+  numeric: 1700,
+} as const;
 const FIRST_CAPACITY = 16 * 1024;
 /** Texts up to this length are written character by character: it is faster than a call into Node. */
 const SHORT_TEXT = 64;
@@ -238,6 +247,11 @@ export const arrays = {
     array(OID.int8, values, (writer, value) => writer.int8Value(value)),
   numeric: (values: readonly bigint[]) =>
     array(OID.numeric, values, (writer, value) => writer.numericValue(value)),
+  /** From microseconds since 1970. */
+  timestamptz: (values: readonly (bigint | null)[]) =>
+    array(OID.timestamptz, values, (writer, value) =>
+      writer.int8Value(value === null ? null : sinceEpoch(value)),
+    ),
   text: (values: readonly (string | null)[]) =>
     array(OID.text, values, (writer, value) => writer.textValue(value)),
   /** An array of bytea in the given format. */

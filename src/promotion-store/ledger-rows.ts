@@ -27,39 +27,39 @@ left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no`;
 const STORED = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at, h.counted`;
 
-/**
- * Entries of the slice, and reversals of the rounds that opened near it: behind $3, and not before $4. One
- * scan finds them all. A row without an entry is the refund of a round that opened earlier.
- */
+/** Entries of the slice, and its refunds. Only they have an event id. Of one round there may be several. */
 const READ: Statement = {
   name: 'promotions_read',
-  text: `with read as materialized (
-  select ${STORED}, case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
-  from promo_store.history h
-  where h.verdict_id > least($1::bigint, $3::bigint) and h.verdict_id <= $2::bigint and h.decided_at >= $4::timestamptz
-    and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($5::text[])))
-    and (h.counted and h.kind = any($6::smallint[]) or h.kind = 4 and h.outcome = 0)
-), refunds as materialized (
-  select s.verdict_id as change_no, x.round_no, coalesce(x.refunded_at, x.opened_at) as refunded_at,
-    x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} > $3 and x.opened_at >= $4 as is_near
-  from read s
-  cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
-  where s.verdict_id > $1 and s.refund is not null
-), rows as (
-  select h.verdict_id as change_no, h.decided_at as entered_at, false as is_reversal, h.* from read h where h.verdict_id > $1 and h.counted
-  union all
-  select x.change_no, x.refunded_at, true, h.* from read h join refunds x on x.round_no = h.round_no and x.is_near where h.counted
-)
-select h.change_no, ${inMicros('h.entered_at')}, h.is_reversal, ${ENTRY} from rows h
+  text: `select h.verdict_id, null, case when h.kind = 4 then h.event_id end, ${ENTRY} from promo_store.history h
 ${NAMES}
-union all
-select change_no, ${inMicros('refunded_at')}, null, round_no, null, null, null, null, null, null, null, null, null, null, null from refunds where not is_near`,
+where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
+  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[])))
+  and (h.counted and h.kind = any($5::smallint[]) or h.kind = 4 and h.outcome = 0)`,
 };
-
+/** The refunds that are the first of their rounds: each takes back what came before. */
+const READ_REFUNDS: Statement = {
+  name: 'promotions_read_refunds',
+  text: `select w.change_no, ${inMicros('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $4::timestamptz
+from unnest($1::bigint[], $2::bigint[], $3::text[]) w (change_no, round_no, event_id)
+cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no and x.refunded_by = w.event_id offset 0) x`,
+};
+/**
+ * Reversals of rounds that opened a moment before the slice. One scan finds all of them: entries of a round
+ * have higher numbers than the batch before it.
+ */
+const READ_NEAR: Statement = {
+  name: 'promotions_read_near',
+  text: `select w.change_no, w.entered_at, null, ${ENTRY}
+from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
+join (select ${STORED} from promo_store.history h
+  where h.verdict_id > $4::bigint and h.verdict_id <= $5::bigint and h.decided_at >= $6::timestamptz and h.counted and h.kind = any($7::smallint[])) h
+  on h.round_no = w.round_no
+${NAMES}`,
+};
 /** Reversals of rounds that opened long ago, found as the rollups find them. */
 const READ_FAR: Statement = {
   name: 'promotions_read_far',
-  text: `select w.change_no, w.entered_at, true, ${ENTRY}
+  text: `select w.change_no, w.entered_at, null, ${ENTRY}
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
 join promo_store.refunds x on x.round_no = w.round_no
 cross join lateral (select * from (select ${STORED} from promo_store.history h where h.round_no = x.round_no
@@ -71,7 +71,7 @@ ${NAMES}`,
 /** Entries of rounds up to a number. The rounds of attributions are few, and of any age. */
 const READ_ROUNDS: Statement = {
   name: 'promotions_read_rounds',
-  text: `select h.verdict_id, ${inMicros('h.decided_at')}, false, ${ENTRY}
+  text: `select h.verdict_id, null, null, ${ENTRY}
 from unnest($1::bigint[]) w (round_no)
 join promo_store.rounds r on r.round_no = w.round_no
 cross join lateral (select * from (select ${STORED} from promo_store.history h
@@ -85,10 +85,18 @@ const ALLOW_LOOPS: Statement = {
   name: 'promotions_loops',
   text: `select set_config('enable_nestloop', $1, true)`,
 };
-/** Most refunds are of rounds that opened a moment before. */
-const NEAR_BATCHES = 100;
-/** Of a store with verdicts of another: numbers say nothing about time. */
-const NONE_NEAR = '9223372036854775807';
+/** A look-up of an old round takes as long as a scan of so many rows. */
+const ROWS_OF_LOOK_UP = 4_000;
+
+/** The first refund of a round. */
+interface Refund {
+  readonly changeNo: number;
+  /** When the round was refunded, in microseconds since 1970. */
+  readonly at: string;
+  readonly roundNo: string;
+  /** The number before those of the batch that opened the round; null: the number says nothing about time. */
+  readonly opensAfter: number | null;
+}
 
 /** The entries and reversals of a slice, in no order. */
 export async function readLedgerRows(
@@ -96,17 +104,88 @@ export async function readLedgerRows(
   slice: Slice,
   scope: CountedScope,
 ): Promise<LedgerRow[]> {
-  const { after, upTo, since, isInOrder } = slice;
+  const { after, upTo, since } = slice;
   const kinds = scope.kinds.map(kindCode);
-  const near = isInOrder ? Math.max(-1, after - NEAR_BATCHES * BATCH_NUMBERS) : NONE_NEAR;
   await session.query(ALLOW_LOOPS, ['off']);
-  const found = await session.query(READ, [after, upTo, near, since, scope.operatorIds, kinds]);
+  const found = await session.query(READ, [after, upTo, since, scope.operatorIds, kinds]);
   await session.query(ALLOW_LOOPS, ['on']);
-  const far = found.filter(([, , isReversal]) => isReversal === null);
-  const rows = found.filter(([, , isReversal]) => isReversal !== null).map(ledgerRowOf);
-  if (far.length === 0) return rows;
-  const columns = [0, 1, 3].map((place) => far.map((row) => row[place]));
-  return [...rows, ...(await session.query(READ_FAR, [...columns, kinds])).map(ledgerRowOf)];
+  const rows = found.filter(([, , eventId]) => eventId === null).map((row) => ledgerRowOf(row));
+  const refunds = await readRefunds(session, slice, found);
+  if (refunds.length === 0) return rows;
+  const low = lowOfScan(refunds, after, found.length / (upTo - after));
+  const far = refunds.filter(({ opensAfter }) => opensAfter === null || opensAfter < low);
+  const near = refunds.filter(({ opensAfter }) => opensAfter !== null && opensAfter >= low);
+  const reversals = reversalsWithin(rows, near);
+  if (low < after && near.length > 0) {
+    await session.query(ALLOW_LOOPS, ['off']);
+    const older = await session.query(READ_NEAR, [...columnsOf(near), low, after, since, kinds]);
+    await session.query(ALLOW_LOOPS, ['on']);
+    for (const row of older) reversals.push(ledgerRowOf(row));
+  }
+  if (far.length > 0)
+    for (const row of await session.query(READ_FAR, [...columnsOf(far), kinds]))
+      reversals.push(ledgerRowOf(row));
+  return [...rows, ...reversals];
+}
+
+async function readRefunds(
+  session: Reader,
+  { since, isInOrder }: Slice,
+  found: readonly Row[],
+): Promise<Refund[]> {
+  const rows = found.filter(([, , eventId]) => eventId !== null);
+  if (rows.length === 0) return [];
+  const column = (place: number) => rows.map((row) => row[place]);
+  const refunds = await session.query(READ_REFUNDS, [column(0), column(ROUND_NO), column(2), since]);
+  return refunds.map(([changeNo, at, roundNo, isRecent]) => ({
+    ...{ changeNo: Number(changeNo), at: at ?? '0', roundNo: roundNo ?? '' },
+    opensAfter:
+      isInOrder && isRecent === 't' ? Math.floor(Number(roundNo) / BATCH_NUMBERS) * BATCH_NUMBERS - 1 : null,
+  }));
+}
+
+/** @returns the number behind which one scan costs less than looking up the rounds that opened there */
+function lowOfScan(refunds: readonly Refund[], after: number, rowsPerNumber: number): number {
+  const numbers = refunds
+    .flatMap(({ opensAfter }) => (opensAfter === null ? [] : [Math.min(opensAfter, after)]))
+    .sort((a, b) => b - a);
+  let low = after;
+  let saved = 0;
+  for (const [index, number] of numbers.entries()) {
+    const gain = (index + 1) * ROWS_OF_LOOK_UP - (after - number) * rowsPerNumber;
+    if (gain < saved) continue;
+    saved = gain;
+    low = number;
+  }
+  return low;
+}
+
+/** The reversals of entries of the slice itself. */
+function reversalsWithin(rows: readonly LedgerRow[], refunds: readonly Refund[]): LedgerRow[] {
+  const byRound = new Map(refunds.map((refund) => [refund.roundNo, refund]));
+  return rows.flatMap(({ roundNo, entry }) => {
+    const refund = roundNo === null ? undefined : byRound.get(roundNo);
+    return refund === undefined ? [] : [{ roundNo, entry: reversalOf(entry, refund) }];
+  });
+}
+
+function reversalOf(
+  { entryId, amountMinor, ...entry }: LedgerEntry,
+  { changeNo, at }: { readonly changeNo: number; readonly at: string },
+): LedgerEntry {
+  return {
+    ...entry,
+    ...{ changeNo, enteredAt: BigInt(at), amountMinor: -amountMinor },
+    ...{ entryId: entryId + 1, reversesEntryId: entryId },
+  };
+}
+
+function columnsOf(refunds: readonly Refund[]): unknown[] {
+  return [
+    refunds.map(({ changeNo }) => changeNo),
+    refunds.map(({ at }) => at),
+    refunds.map(({ roundNo }) => roundNo),
+  ];
 }
 
 /** The entries of rounds that were decided up to a number, also refunded ones. */
@@ -120,26 +199,30 @@ export async function readEntriesOfRounds(
   return (await session.query(READ_ROUNDS, [rounds, kinds.map(kindCode), upTo])).map(ledgerRowOf);
 }
 
+/** The place of the round in a row. */
+const ROUND_NO = 6;
+
+/** @param row its second column is the time of the refund, for a reversal */
 function ledgerRowOf(row: Row): LedgerRow {
-  const [changeNo, enteredAt, isReversal, verdictId, operatorId, feedId, roundNo, brand, ...rest] = row;
+  const [changeNo, refundedAt, , verdictId, operatorId, feedId, roundNo, brand, ...rest] = row;
   const [playerRef, kindNo, currency, amount, gameId, occurredAt, decidedAt] = rest;
   const kind = KINDS[Number(kindNo) - 1];
   if (kind === undefined || !isKind(kind) || operatorId == null || feedId == null || playerRef == null)
     throw new RangeError(`the entry ${verdictId} of the ledger lacks kind, operator or player`);
-  const entryId = Number(verdictId) * 2;
-  const isReversed = isReversal === 't';
-  const amountMinor = BigInt(amount ?? 0);
+  const no = Number(verdictId);
   const decided = BigInt(decidedAt ?? 0);
+  const entry: LedgerEntry = {
+    ...{ changeNo: no, entryId: no * 2, reversesEntryId: null },
+    ...{ operatorId, feedId, roundId: roundNo ?? null, brand: brand ?? null, playerRef, kind },
+    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
+    ...{
+      occurredAt: occurredAt == null ? decided : BigInt(occurredAt),
+      decidedAt: decided,
+      enteredAt: decided,
+    },
+  };
   return {
     roundNo: roundNo ?? null,
-    entry: {
-      changeNo: Number(changeNo),
-      entryId: isReversed ? entryId + 1 : entryId,
-      reversesEntryId: isReversed ? entryId : null,
-      ...{ operatorId, feedId, roundId: roundNo ?? null, brand: brand ?? null, playerRef, kind },
-      ...{ currency: currency ?? null, amountMinor: isReversed ? -amountMinor : amountMinor },
-      ...{ gameId: gameId ?? null, decidedAt: decided, enteredAt: BigInt(enteredAt ?? 0) },
-      occurredAt: occurredAt == null ? decided : BigInt(occurredAt),
-    },
+    entry: refundedAt == null ? entry : reversalOf(entry, { changeNo: Number(changeNo), at: refundedAt }),
   };
 }

@@ -2,9 +2,10 @@
 import { arrays } from '../postgres/binary-format';
 import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
+import type { ProgressRow } from '../promotions/attainment';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
 import type { PromotionWindow } from '../promotions/calendar';
-import type { PlayerProgress } from '../promotions/player-progress';
+import type { PlayerProgress, StoredProgress } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
 import { timestampText } from './times';
 
@@ -62,11 +63,16 @@ export function closeOf({ promotion }: CountedVersion, { endsAt }: PromotionWind
   return promotion.goal.rule !== 'rank' || endsAt === null ? null : endsAt + (promotion.acceptsLate ?? 0n);
 }
 
+/**
+ * Most players have one value in a window, so arrays are read for the others alone. In the order of the
+ * index, neighbours are looked up one after the other.
+ */
 const LOAD: Statement = {
   name: 'promotions_load',
-  text: `select w.no, p.has_attempts, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.attained, p.score, p.scored_no
-from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
-cross join lateral (select * from promo_store.promotion_progress p
+  text: `select w.no, p.ctid, p.has_attempts, p.attained, p.score, p.scored_no, p.items[1], p.currencies[1], p.amounts[1],
+  case when cardinality(p.items) > 1 then json_build_array(p.items, p.currencies, p.amounts::text[]) end
+from (select * from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no) order by window_no, player_ref collate "C") w
+cross join lateral (select p.ctid, p.* from promo_store.promotion_progress p
   where p.generation = $1 and p.window_no = w.window_no and p.player_ref = w.player_ref limit 1) p`,
 };
 const LOAD_ATTEMPTS: Statement = {
@@ -77,22 +83,28 @@ cross join lateral (select * from promo_store.promotion_attempts a
   where a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref offset 0) a`,
 };
 
-/** Restores progress as the last slice left it. */
+/** The place of the stored row of progress, in a transaction in which nobody else changes it. */
+export type RowPlaces = ReadonlyMap<PlayerProgress, string>;
+
+/** Restores progress as the last slice left it. @returns the places of the rows that exist */
 export async function loadProgress(
   session: Session,
   generation: number,
   placed: readonly Placed[],
-): Promise<void> {
-  if (placed.length === 0) return;
+): Promise<RowPlaces> {
+  const rowPlaces = new Map<PlayerProgress, string>();
+  if (placed.length === 0) return rowPlaces;
   const attempted: Placed[] = [];
-  for (const [no, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, placed))) {
+  for (const [no, rowPlace, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, placed))) {
     const place = placed[Number(no) - 1];
-    if (place === undefined) throw new RangeError(`there is no place ${no}`);
+    if (place === undefined || rowPlace == null) throw new RangeError(`there is no place ${no}`);
     place[1].restore(storedProgressOf(row));
+    rowPlaces.set(place[1], rowPlace);
     // Ranks change by the events of others, which save no progress of the player.
     if (hasAttempts === 't' || place[1].promotion.goal.rule === 'rank') attempted.push(place);
   }
   if (attempted.length > 0) await loadAttempts(session, generation, attempted);
+  return rowPlaces;
 }
 
 async function loadAttempts(session: Session, generation: number, placed: readonly Placed[]): Promise<void> {
@@ -125,64 +137,105 @@ function keysOf(generation: number, placed: readonly Placed[]): unknown[] {
   ];
 }
 
-function storedProgressOf([items, currencies, amounts, attained, score, scoredNo]: Row) {
-  const [item, currency, amount] = [items, currencies, amounts].map(textsOf);
+function storedProgressOf([attained, score, scoredNo, item, currency, amount, several]: Row): StoredProgress {
   return {
-    rows: (item ?? []).map((each, index) => ({
-      ...{ item: each, currency: currency?.[index] ?? '', value: BigInt(amount?.[index] ?? 0) },
-    })),
+    rows:
+      several == null
+        ? item == null
+          ? []
+          : [{ item, currency: currency ?? '', value: BigInt(amount ?? 0) }]
+        : severalValuesOf(several),
     ...{ attained: Number(attained), score: BigInt(score ?? 0) },
     scoredNo: scoredNo == null ? null : Number(scoredNo),
   };
 }
 
-function textsOf(json: string | null | undefined): string[] {
-  const value: unknown = JSON.parse(json ?? '[]');
+function severalValuesOf(json: string): ProgressRow[] {
+  const value: unknown = JSON.parse(json);
+  const [items, currencies, amounts] =
+    textsOf(value).length === 3 && Array.isArray(value) ? value.map(textsOf) : [];
+  return (items ?? []).map((item, index) => ({
+    ...{ item, currency: currencies?.[index] ?? '', value: BigInt(amounts?.[index] ?? 0) },
+  }));
+}
+
+function textsOf(value: unknown): string[] {
   if (!Array.isArray(value)) throw new TypeError('the store answered no array');
   return value.map(String);
 }
 
-const SAVE: Statement = {
-  name: 'promotions_save',
-  text: `insert into promo_store.promotion_progress as p (generation, window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at)
-select $1, w.window_no, w.player_ref, w.items::text[], w.currencies::text[], w.amounts::numeric[], w.attained, w.has_attempts, w.score, w.scored_no, w.changed_no,
-  'epoch'::timestamptz + w.changed_at * interval '1 microsecond'
-from unnest($2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::boolean[], $9::numeric[], $10::bigint[], $11::bigint[], $12::bigint[])
-  w (window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at)
-on conflict (generation, window_no, player_ref) do update set items = excluded.items, currencies = excluded.currencies, amounts = excluded.amounts,
-  attained = excluded.attained, has_attempts = excluded.has_attempts, score = excluded.score, scored_no = excluded.scored_no, changed_no = excluded.changed_no, changed_at = excluded.changed_at`,
+const listIn = (single: string, several: string) =>
+  `case when w.items is null then array[${single}] else ${several} end`;
+const VALUES = [
+  listIn('w.item', 'w.items::text[]'),
+  listIn('w.currency', 'w.currencies::text[]'),
+  listIn('w.amount::numeric', 'w.amounts::numeric[]'),
+  ...['w.attained', 'w.has_attempts', 'w.score', 'w.scored_no', 'w.changed_no', 'w.changed_at'],
+].join(', ');
+const VALUE_COLUMNS =
+  'items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at';
+/** The columns of `valuesOf`. */
+const WRITTEN =
+  'item, currency, amount, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at';
+const TYPES = 'text text text text text text int boolean numeric bigint bigint timestamptz'.split(' ');
+const written = (first: number) => TYPES.map((type, index) => `$${first + index}::${type}[]`).join(', ');
+
+const ADD: Statement = {
+  name: 'promotions_add',
+  text: `insert into promo_store.promotion_progress (generation, window_no, player_ref, ${VALUE_COLUMNS})
+select $1, w.window_no, w.player_ref, ${VALUES}
+from unnest($2::int[], $3::text[], ${written(4)}) w (window_no, player_ref, ${WRITTEN})
+order by w.window_no, w.player_ref collate "C"`,
+};
+/** A row is found by its place, which takes a third of the time of an upsert by its key. */
+const CHANGE: Statement = {
+  name: 'promotions_change',
+  text: `with changed as (
+  update promo_store.promotion_progress p set (${VALUE_COLUMNS}) = row(${VALUES})
+  from unnest($1::text[], ${written(2)}) w (place, ${WRITTEN}) where p.ctid = w.place::tid returning 1
+) select count(*) from changed`,
 };
 
-/** Writes the progress that the slice changed. */
+/** Writes the progress that the slice changed. @param rowPlaces from loadProgress in the same transaction */
 export async function saveProgress(
   session: Session,
   generation: number,
   placed: readonly Placed[],
+  rowPlaces: RowPlaces,
 ): Promise<void> {
-  if (placed.length === 0) return;
+  const added = placed.filter(([, progress]) => !rowPlaces.has(progress));
+  if (added.length > 0) await session.query(ADD, [...keysOf(generation, added), ...valuesOf(added)]);
+  const changed = placed.filter(([, progress]) => rowPlaces.has(progress));
+  if (changed.length === 0) return;
+  const places = arrays.text(changed.map(([, progress]) => rowPlaces.get(progress) ?? null));
+  const [[count] = []] = await session.query(CHANGE, [places, ...valuesOf(changed)]);
+  if (Number(count) !== changed.length)
+    throw new RangeError(`${changed.length} rows of progress change, and the store found ${count}`);
+}
+
+function valuesOf(placed: readonly Placed[]): unknown[] {
   const column = <T>(of: (progress: PlayerProgress) => T) => placed.map(([, progress]) => of(progress));
-  await session.query(SAVE, [
-    generation,
-    arrays.int4(placed.map(([windowNo]) => windowNo)),
-    arrays.text(column(({ playerRef }) => playerRef)),
-    arrays.text(column((progress) => arrayText(progress.rows().map(({ item }) => item)))),
-    arrays.text(column((progress) => arrayText(progress.rows().map(({ currency }) => currency)))),
-    arrays.text(
-      column(
-        (progress) =>
-          `{${progress
-            .rows()
-            .map(({ value }) => value)
-            .join()}}`,
-      ),
-    ),
+  const single = <T>(of: (row: ProgressRow) => T) =>
+    column((progress) => {
+      const [row, ...more] = progress.rows();
+      return row === undefined || more.length > 0 ? null : of(row);
+    });
+  const several = (of: (rows: readonly ProgressRow[]) => string) =>
+    column((progress) => (progress.rows().length === 1 ? null : of(progress.rows())));
+  return [
+    arrays.text(single(({ item }) => item)),
+    arrays.text(single(({ currency }) => currency)),
+    arrays.text(single(({ value }) => value.toString())),
+    arrays.text(several((rows) => arrayText(rows.map(({ item }) => item)))),
+    arrays.text(several((rows) => arrayText(rows.map(({ currency }) => currency)))),
+    arrays.text(several((rows) => `{${rows.map(({ value }) => value).join()}}`)),
     arrays.int4(column(({ attained }) => attained)),
     arrays.bool(column(({ hasAttempts }) => hasAttempts)),
     arrays.numeric(column(({ score }) => score)),
     arrays.int8(column(({ scoredNo }) => scoredNo)),
     arrays.int8(column(({ lastStep }) => lastStep?.changeNo ?? 0)),
-    arrays.int8(column(({ lastStep }) => lastStep?.at ?? 0n)),
-  ]);
+    arrays.timestamptz(column(({ lastStep }) => lastStep?.at ?? 0n)),
+  ];
 }
 
 /** A text of an array that Postgres reads. */

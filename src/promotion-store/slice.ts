@@ -46,7 +46,7 @@ export async function countSlice(session: Session, slice: CountedSlice): Promise
     places.number([{ ...due, version }]);
     places.progressOf(version, due.window, due.playerRef);
   }
-  await stored.loadProgress(session, generation, [...places.all()]);
+  const rowPlaces = await stored.loadProgress(session, generation, [...places.all()]);
 
   const { counting } = places;
   for (const { version, window, wasClosed, players } of boards) {
@@ -63,6 +63,7 @@ export async function countSlice(session: Session, slice: CountedSlice): Promise
     session,
     generation,
     [...places.all()].filter(([, { lastStep }]) => lastStep !== null),
+    rowPlaces,
   );
   await stored.saveAttempts(
     session,

@@ -14,8 +14,9 @@ const STATEMENTS = [
   ...['fold_inherit', 'fold_cursor', 'fold_caught_up', 'fold_forget', 'fold_hold', 'fold_release'],
   ...['fold_lock_for_rebuild', 'promotions_measure', 'promotions_folded_to', 'promotion_versions'],
   ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_moved_rounds'],
-  ...['promotions_loops', 'promotions_read', 'promotions_read_far', 'promotions_number_windows'],
-  ...['promotions_load', 'promotions_load_attempts', 'promotions_save', 'promotions_save_attempts'],
+  ...['promotions_loops', 'promotions_read', 'promotions_read_refunds', 'promotions_read_near'],
+  ...['promotions_read_far', 'promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
+  ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...['promotions_pool', 'promotions_ranked', 'promotions_due_boards', 'promotions_due_confirmations'],
   ...[
     'promotions_closed',

@@ -1,13 +1,14 @@
 /** The statements by which the fold of promotions reads definitions and the ledger, over the model. */
-import { BATCH_NUMBERS } from '../../src/fold/fold';
 import { toPromotionsJson } from '../../src/promotion-file/stored';
 import type { FoldStatement } from './fold-statements';
 import {
   instantOf,
   keyOfRow,
+  type LedgerTables,
   listOf,
   numbersOf,
   numberText,
+  type RefundedRound,
   textsOf,
   timeText,
   type Verdict,
@@ -65,58 +66,67 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   promotions_has_attributions: () => [['f']],
   promotions_moved_rounds: () => [],
   promotions_loops: () => [],
-  promotions_read({ ledger }, [afterText, upTo, nearText, sinceText, operators, kindList]) {
-    const [after, near, since] = [Number(afterText), Number(nearText), instantOf(sinceText) ?? 0n];
+  promotions_read({ ledger }, [afterText, upTo, sinceText, operators, kindList]) {
+    const [after, since] = [Number(afterText), instantOf(sinceText) ?? 0n];
     const [operatorIds, kinds] = [textsOf(operators), numbersOf(kindList)];
-    const read = ledger.history.filter(
-      ({ verdictId, decidedAt, operatorId, isCounted, kind }) =>
-        verdictId > Math.min(after, near) &&
-        verdictId <= Number(upTo) &&
-        decidedAt >= since &&
-        operatorIds.includes(operatorId) &&
-        ((isCounted && kinds.includes(kind)) || kind === REFUND_KIND),
-    );
-    const refunds = read.flatMap(({ verdictId, kind, roundNo, eventId }) => {
-      const refund =
-        kind === REFUND_KIND && verdictId > after ? ledger.refunds.get(roundNo ?? -1) : undefined;
-      if (refund?.refundedBy !== eventId) return [];
-      const opened = Math.floor(refund.roundNo / BATCH_NUMBERS) * BATCH_NUMBERS;
-      return [{ ...refund, changeNo: verdictId, isNear: opened > near && refund.openedAt >= since }];
-    });
-    const entries = read
-      .filter(({ isCounted, verdictId }) => isCounted && verdictId > after)
-      .map((row) => [String(row.verdictId), String(row.decidedAt), 'f', ...entryOf(row)]);
-    const reversals = refunds
-      .filter(({ isNear }) => isNear)
-      .flatMap(({ roundNo, changeNo, refundedAt }) =>
-        read
-          .filter((row) => row.isCounted && row.roundNo === roundNo)
-          .map((row) => [String(changeNo), String(refundedAt), 't', ...entryOf(row)]),
-      );
-    const far = refunds
-      .filter(({ isNear }) => !isNear)
-      .map(({ changeNo, refundedAt, roundNo }): Text[] => [
-        ...[String(changeNo), String(refundedAt), null, String(roundNo)],
-        ...Array.from({ length: 11 }, () => null),
+    return ledger.history
+      .filter(
+        ({ verdictId, decidedAt, operatorId, isCounted, kind }) =>
+          verdictId > after &&
+          verdictId <= Number(upTo) &&
+          decidedAt >= since &&
+          operatorIds.includes(operatorId) &&
+          ((isCounted && kinds.includes(kind)) || kind === REFUND_KIND),
+      )
+      .map((row) => [
+        ...[String(row.verdictId), null, row.kind === REFUND_KIND ? row.eventId : null],
+        ...entryOf(row),
       ]);
-    return [...entries, ...reversals, ...far];
   },
-  promotions_read_far({ ledger }, [changes, times, rounds, kindList]) {
-    const kinds = numbersOf(kindList);
-    const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
+  promotions_read_refunds({ ledger }, [changes, rounds, events, sinceText]) {
+    const [changeNos, eventIds, since] = [listOf(changes), listOf(events), instantOf(sinceText) ?? 0n];
     return numbersOf(rounds).flatMap((roundNo, place) => {
       const refund = ledger.refunds.get(roundNo);
-      if (refund === undefined) return [];
-      return ledger.history
-        .filter(
-          (row) =>
-            row.roundNo === roundNo &&
-            row.isCounted &&
-            kinds.includes(row.kind) &&
-            row.decidedAt >= refund.openedAt - DAY &&
-            row.decidedAt <= refund.refundedAt + DAY,
-        )
-        .map((row): Text[] => [changeNos[place] ?? null, enteredAts[place] ?? null, 't', ...entryOf(row)]);
+      if (refund === undefined || refund.refundedBy !== eventIds[place]) return [];
+      const { refundedAt, openedAt } = refund;
+      return [[changeNos[place] ?? null, String(refundedAt), String(roundNo), openedAt >= since ? 't' : 'f']];
     });
   },
+  promotions_read_near({ ledger }, [changes, times, rounds, low, after, sinceText, kindList]) {
+    const [kinds, since] = [numbersOf(kindList), instantOf(sinceText) ?? 0n];
+    return reversals(
+      ledger,
+      [changes, times, rounds],
+      kinds,
+      ({ verdictId, decidedAt }) =>
+        verdictId > Number(low) && verdictId <= Number(after) && decidedAt >= since,
+    );
+  },
+  promotions_read_far({ ledger }, [changes, times, rounds, kindList]) {
+    return reversals(
+      ledger,
+      [changes, times, rounds],
+      numbersOf(kindList),
+      ({ decidedAt }, refund) => decidedAt >= refund.openedAt - DAY && decidedAt <= refund.refundedAt + DAY,
+    );
+  },
 };
+
+/** The entries of refunded rounds, each with the verdict and the time of its refund. */
+function reversals(
+  { history, refunds }: LedgerTables,
+  [changes, times, rounds]: readonly unknown[],
+  kinds: readonly number[],
+  isRead: (row: Verdict, refund: RefundedRound) => boolean,
+): Text[][] {
+  const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
+  return numbersOf(rounds).flatMap((roundNo, place) => {
+    const refund = refunds.get(roundNo);
+    if (refund === undefined) return [];
+    return history
+      .filter(
+        (row) => row.roundNo === roundNo && row.isCounted && kinds.includes(row.kind) && isRead(row, refund),
+      )
+      .map((row): Text[] => [changeNos[place] ?? null, enteredAts[place] ?? null, null, ...entryOf(row)]);
+  });
+}

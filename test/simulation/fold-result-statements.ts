@@ -120,6 +120,18 @@ function keepsOf(table: 'progress' | 'attempts' | 'boards'): [string, FoldStatem
   ];
 }
 
+/** The values of a row of progress, as the fold writes them. */
+function progressOf(values: readonly Text[]) {
+  const [item, currency, amount, items, currencies, amounts, attained, hasAttempts, score, scoredNo] = values;
+  return {
+    items: item == null ? arrayOf(items ?? '') : [item],
+    currencies: item == null ? arrayOf(currencies ?? '') : [currency ?? ''],
+    amounts: item == null ? arrayOf(amounts ?? '') : [amount ?? ''],
+    ...{ attained: attained ?? '', hasAttempts: hasAttempts ?? '' },
+    ...{ score: BigInt(score ?? 0), scoredNo: numberOf(scoredNo) },
+  };
+}
+
 export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   promotions_number_windows(session, [...columns]) {
     const { windows } = session.changed();
@@ -143,8 +155,14 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       const row = seen.progress.get(keyOfRow(Number(generation), Number(windowNo), player ?? ''));
       if (row === undefined) return [];
       const { hasAttempts, items, currencies, amounts, attained, score, scoredNo } = row;
-      const values = [items, currencies, amounts].map((each) => JSON.stringify(each));
-      return [[String(place + 1), hasAttempts, ...values, attained, String(score), numberText(scoredNo)]];
+      const several = items.length > 1 ? JSON.stringify([items, currencies, amounts]) : null;
+      return [
+        [
+          ...[String(place + 1), keyOfRow(row.generation, row.windowNo, row.player), hasAttempts, attained],
+          ...[String(score), numberText(scoredNo), items[0] ?? null, currencies[0] ?? null],
+          ...[amounts[0] ?? null, several],
+        ],
+      ];
     });
   },
   promotions_load_attempts({ seen }, [generation, windows, players]) {
@@ -162,19 +180,28 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         ]),
     );
   },
-  promotions_save(session, [no, ...columns]) {
+  promotions_add(session, [no, ...columns]) {
     const generation = Number(no);
     const { progress } = session.changed();
-    for (const row of rowsOf(columns)) {
-      const [windowNo, player, items, currencies, amounts, attained, hasAttempts, score, scoredNo] = row;
-      progress.set(keyOfRow(generation, Number(windowNo), player ?? ''), {
-        ...{ generation, windowNo: Number(windowNo), player: player ?? '' },
-        ...{ items: arrayOf(items ?? ''), currencies: arrayOf(currencies ?? '') },
-        ...{ amounts: arrayOf(amounts ?? ''), attained: attained ?? '', hasAttempts: hasAttempts ?? '' },
-        ...{ score: BigInt(score ?? 0), scoredNo: numberOf(scoredNo) },
-      });
+    for (const [windowNo, player, ...values] of rowsOf(columns)) {
+      const key = keyOfRow(generation, Number(windowNo), player ?? '');
+      if (progress.has(key))
+        throw new StoreFailure('23505', 'duplicate key value violates promotion_progress_pkey');
+      const place = { generation, windowNo: Number(windowNo), player: player ?? '' };
+      progress.set(key, { ...place, ...progressOf(values) });
     }
     return [];
+  },
+  promotions_change(session, columns) {
+    const { progress } = session.changed();
+    let count = 0;
+    for (const [place, ...values] of rowsOf(columns)) {
+      const row = progress.get(place ?? '');
+      if (row === undefined) continue;
+      count++;
+      progress.set(place ?? '', { ...row, ...progressOf(values) });
+    }
+    return [[String(count)]];
   },
   promotions_save_attempts(session, [generation, ...columns]) {
     for (const row of rowsOf(columns)) {

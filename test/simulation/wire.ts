@@ -18,6 +18,7 @@ const TYPE_OF_OID: Readonly<Record<number, Type>> = {
   21: 'int2',
   23: 'int4',
   25: 'text',
+  1184: 'timestamptz',
   1700: 'numeric',
 };
 

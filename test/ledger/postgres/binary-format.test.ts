@@ -204,6 +204,15 @@ describe('numbers', () => {
     expect(await throughArray('boolean', arrays.bool(bool))).toEqual(letters);
   });
 
+  test('a time keeps its microseconds', async () => {
+    const micros = [-62_135_596_800_000_000n, 946_684_800_000_000n, 1_764_000_000_123_456n, null];
+    const answer = await store.rows(
+      'select (extract(epoch from t) * 1000000)::bigint from unnest($1::timestamptz[]) with ordinality u (t, n) order by n',
+      [arrays.timestamptz(micros)],
+    );
+    expect(answer).toEqual(micros.map((value) => [textOf(value)]));
+  });
+
   test('any integer of a double keeps its value', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.maxSafeInteger(), { minLength: 100, maxLength: 100 }), async (values) => {
@@ -315,6 +324,7 @@ describe('rows and arrays', () => {
       ['int', arrays.int4([])],
       ['smallint', arrays.int2([])],
       ['boolean', arrays.bool([])],
+      ['timestamptz', arrays.timestamptz([])],
       ['numeric', arrays.numeric([])],
       ['text', arrays.text([])],
       ['bytea', arrays.formatted([], ID_KEY)],
