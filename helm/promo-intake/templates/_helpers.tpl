@@ -346,7 +346,7 @@ annotations:
 {{- $secrets := default dict .secrets -}}
 {{- if not (or .settings.DATABASE_URL $secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
 {{- if and .settings.DATABASE_URL $secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
-{{- range $name, $is := dict "migration" (or $migration.enabled .reference.data .reference.existing) "retention" $retention.enabled -}}
+{{- range $name, $is := dict "migration" (or $migration.enabled .reference.data .reference.existing .promotionsDocument.data .promotionsDocument.existing) "retention" $retention.enabled -}}
 {{- $own := merge (dict) (index $.Values $name) (dict "settings" dict "secrets" dict) -}}
 {{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $.Values "own" $own) | fromYaml -}}
 {{- if and $own.settings.DATABASE_URL $own.secrets.DATABASE_URL }}{{ $faults = append $faults (printf "%s.settings.DATABASE_URL and %s.secrets.DATABASE_URL are both set: remove one of them" $name $name) }}
@@ -387,6 +387,8 @@ annotations:
 {{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor makes Prometheus scrape the pods, but no peer may reach HTTP_PORT; set it to the peers of Prometheus, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
 {{- if gt (len (default "" .reference.data)) 1000000 }}{{ $faults = append $faults (printf "reference.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set reference.existing" (len .reference.data)) }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
+{{- if gt (len (default "" .promotionsDocument.data)) 1000000 }}{{ $faults = append $faults (printf "promotionsDocument.data has %d bytes, and a ConfigMap has at most 1 MiB: gzip the file, create a ConfigMap or Secret from it with kubectl create, and set promotionsDocument.existing" (len .promotionsDocument.data)) }}{{ end -}}
+{{- if and .promotionsDocument.data .promotionsDocument.existing }}{{ $faults = append $faults "promotionsDocument.data and promotionsDocument.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, because a single query may be wrong" }}{{ end -}}
 {{- if and .autoscaling.prometheus.authModes (not .autoscaling.authenticationRef) }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: set it to the TriggerAuthentication of autoscaling.prometheus.authModes" }}{{ end -}}
