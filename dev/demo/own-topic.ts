@@ -17,7 +17,7 @@ export type Message = SyntaxNode;
 
 export async function reportOwnTopic(stage: Stage, screen: Screen): Promise<readonly Message[]> {
   const topic = `${stage.topicHere(TOPIC_PREFIX)}verdict.${OPERATOR}`;
-  const messages = await readAll(stage, topic);
+  const messages = await readMessages(stage, topic);
   const byVerdict = Map.groupBy(messages, ({ verdict }) => String(verdict));
   const counts = [...byVerdict].map(([verdict, { length }]) => `${count(length)} ${verdict}`);
   screen.heading(`An operator's own answers: ${topic}`);
@@ -32,7 +32,10 @@ export async function reportOwnTopic(stage: Stage, screen: Screen): Promise<read
 }
 
 /** Reads the messages up to the end of now. */
-async function readAll({ kafkaBrokers, topicHere }: Stage, topic: string): Promise<readonly Message[]> {
+export async function readMessages(
+  { kafkaBrokers, topicHere }: Stage,
+  topic: string,
+): Promise<readonly Message[]> {
   const kafka = kafkaAt(kafkaBrokers);
   const admin = kafka.admin();
   await admin.connect();

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Client } from 'pg';
 import type { Child } from '../servers/child';
 import { until } from '../servers/deadline';
+import { reportCompletions } from './completions';
 import { OPERATOR } from './own-topic';
 import type { EventJson } from './play';
 import { count, type Screen, table } from './screen';
@@ -78,6 +79,7 @@ export async function reportPromotions(stage: Stage, client: Client, screen: Scr
   screen.line(`  Why does the bet of demo-maja not count? promo.why_not('${OPERATOR}', '${BET_OF_RACE}'):`);
   for (const text of table(reasons.map(({ promotion_id, why }) => [`    ${promotion_id}`, why])))
     screen.line(text);
+  await reportCompletions(stage, client, screen, PLAYERS);
 }
 
 /** The events of the three players, by the order in which they are sent. All occurred days ago. */

@@ -72,6 +72,7 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     DATABASE_URL: databaseUrl,
     DEAD_LETTER_TOPIC: `${topicPrefix}dead-letter`,
     VERDICT_TOPIC: `${topicPrefix}verdict.{operator}`,
+    COMPLETION_TOPIC: `${topicPrefix}completion.{operator}`,
     HTTP_PORT: '0',
     SHUTDOWN_SECONDS: '3',
     WEBHOOK_PORT: '0',

@@ -194,6 +194,26 @@ function expectPromotions(output: string): void {
     'race The event counted, and its round was refunded later.',
     'streak-3 The promotion counts no events of this kind.',
   ]);
+  expectCompletions(output);
+}
+
+/** The messages of rank 1: completed, revoked by the refund, and given to the next player. */
+function expectCompletions(output: string): void {
+  const [, total = '', section = ''] =
+    /^Completions, .*: promo\.demo\.\S*completion\.fjordspill\n {2}([\d,]+) messages\. [^\n]*\n([\s\S]*?)\n\n/m.exec(
+      output,
+    ) ?? [];
+  expect(Number(total.replaceAll(',', ''))).toBeGreaterThanOrEqual(8);
+  const messages = section.split('\n').slice(0, -1);
+  const [first = '', second = '', third = '', ...others] = messages.map(
+    (line) => /"completion_id":"([0-9a-f]{8})\.\.\."/.exec(line)?.[1],
+  );
+  expect([messages.length, others, first === second, first === third]).toEqual([3, [], true, false]);
+  expect(messages.map((line) => line.replace(/^.*?,"change"/, ''))).toEqual([
+    ':"completed","player_ref":"demo-maja","rank":1, ...}',
+    ':"revoked","player_ref":"demo-maja","rank":1, ...}',
+    ':"completed","player_ref":"demo-olav","rank":1, ...}',
+  ]);
 }
 
 test('with its own servers and no terminal: prints everything, ends with 0, leaves nothing', async () => {
