@@ -22,10 +22,10 @@ import {
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
 import { type Result, readJestResults } from '../../dev/test-results';
+import { JestRuns } from '../support/jest-runs';
 
 const COPIED = ['src', 'test', 'dev', 'migrations', 'schemas', 'docs', 'package.json', 'tsconfig.json'];
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-const JEST = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
 const SIMULATOR_FILE = 'test/mutants/simulator.ts';
 const COMPILED_WITHIN_MS = 480_000;
 /** A killer takes a few seconds, and the one of an idle transaction 15 s. */
@@ -65,6 +65,7 @@ const A_SERVER_IS_AWAY =
 
 let directory: string;
 let copy: string;
+let jestRuns: JestRuns;
 /** The errors of the compiler for each mutant, once it has compiled all of them. */
 let compiled: Promise<ReadonlyMap<string, string>>;
 
@@ -74,13 +75,16 @@ beforeAll(() => {
   copy = join(directory, 'copy');
   for (const path of COPIED) cpSync(join(ROOT, path), join(copy, path), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-  compiled = compile([...withoutCommonFiles(mutants), ...Object.values(BAD).map((mutant) => [mutant])]);
+  jestRuns = new JestRuns(copy);
+  const { ofAnotherType, ofAnotherForm, ...sound } = BAD;
+  const groups = withoutCommonFiles([...mutants, ...Object.values(sound)]);
+  compiled = compile([...groups, [ofAnotherType], [ofAnotherForm]]);
   // The tests that await it report its error.
   compiled.catch(() => {});
 });
 
 afterAll(async () => {
-  await Promise.allSettled([compiled]);
+  await Promise.allSettled([compiled, jestRuns.end()]);
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -187,12 +191,13 @@ function withWholePath(mutant: Mutant): Mutant {
 
 /**
  * Mutants that change different files can share a copy of the sources, which makes few copies of many
- * mutants.
+ * mutants. One that changes only migrations needs none.
  */
 function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
   const groups: { readonly mutants: Mutant[]; readonly paths: Set<string> }[] = [];
   for (const mutant of all) {
-    const paths = [...mutatedFiles(mutant).keys()];
+    const paths = compiledFiles(mutant);
+    if (paths.length === 0) continue;
     let group = groups.find((each) => !paths.some((path) => each.paths.has(path)));
     if (group === undefined) {
       group = { mutants: [], paths: new Set() };
@@ -233,6 +238,10 @@ async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<stri
   }
   return errors;
 }
+
+/** The changed files that a compiler reads: migrations have none. */
+const compiledFiles = (mutant: Mutant): string[] =>
+  [...mutatedFiles(mutant).keys()].filter((path) => path.startsWith('src/'));
 
 /** Returns nothing of a mutant that does not apply: its own test reports it. */
 function mutatedFiles(mutant: Mutant): Map<string, string> {
@@ -287,15 +296,11 @@ async function runJest(
   const titles = killers.map(({ file, test }) => (file === SIMULATOR ? 'the simulator' : escaped(test)));
   const output = join(directory, 'results.json');
   rmSync(output, { force: true });
-  const said = await run(
-    [
-      ...[JEST, '--ci', '--runInBand', '--config', JSON.stringify(config), '--json', '--outputFile', output],
-      ...['--testNamePattern', [...new Set(titles)].join('|'), '--runTestsByPath', ...files],
-    ],
-    environment,
-    withinMs,
-    copy,
-  );
+  const options = {
+    ...{ ci: true, runInBand: true, config: JSON.stringify(config), json: true, outputFile: output },
+    ...{ testNamePattern: [...new Set(titles)].join('|'), runTestsByPath: true, _: [...files] },
+  };
+  const said = await jestRuns.run(options, environment, withinMs);
   let json: unknown;
   try {
     json = JSON.parse(readFileSync(output, 'utf8'));
