@@ -4,7 +4,7 @@
  */
 import type { Random } from '../../dev/random';
 import type { Chunk, Progress, RecordSource, SourceListener } from '../../src/kafka/port';
-import type { Sender } from '../../src/kafka/producer';
+import type { TopicsSender } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import type { TopicPartition } from '../../src/lib/topic-partition';
 import { keyOf } from '../../src/lib/topic-partition';
@@ -106,8 +106,38 @@ export class BrokerModel {
     };
   }
 
-  sender(worker: Actor, points: Readonly<Record<string, Point>>): Sender {
+  sender(worker: Actor, points: Readonly<Record<string, Point>>): TopicsSender {
     return {
+      sendToTopics: async (items, topicOf, encode) => {
+        const sent = await Promise.all(
+          items.map(async (item) => ({
+            item,
+            topic: topicOf(item),
+            messages: await messagesOf([item], encode),
+          })),
+        );
+        const [first] = sent;
+        const point = first && points[first.topic];
+        if (point === undefined) throw new Error(`unknown topic ${first?.topic}`);
+        let stored = new Set<unknown>();
+        const storeSome = (isPart: boolean) => {
+          const taken = isPart ? sent.filter(() => this.random.chance(0.5)) : sent;
+          for (const { topic, messages } of taken) this.observer.onSent(topic, messages);
+          stored = new Set(isPart ? taken.map(({ item }) => item) : []);
+          return taken.length > 0 && taken.length < sent.length;
+        };
+        try {
+          await this.request(point, worker, SEND_TIMEOUT_MS, storeSome);
+          return new Map();
+        } catch {
+          // An answer that names some partitions leaves the others to be sent again; no answer leaves all.
+          const unsent = sent.filter(({ item }) => !stored.has(item));
+          return Map.groupBy(
+            unsent.map(({ item }) => item),
+            topicOf,
+          );
+        }
+      },
       send: async (topic, items, encode) => {
         const point = points[topic];
         if (point === undefined) throw new Error(`unknown topic ${topic}`);

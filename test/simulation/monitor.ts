@@ -361,9 +361,16 @@ export class Monitor {
     this.progressAt.set(partition, this.scheduler.now());
   }
 
-  onVerdicts(messages: readonly SentMessage[]): void {
+  /** @param operator whose topic it is; null where all have one */
+  onVerdicts(messages: readonly SentMessage[], operator: string | null): void {
     for (const { value } of messages) {
       const { source, details, anomalies, ...message } = JSON.parse(String(value));
+      const owner = message.operator_id;
+      must(
+        operator === null || owner === operator,
+        'S9',
+        `the topic of ${operator} has a verdict of ${owner}`,
+      );
       if (source === null) {
         this.ofRequests.onPublished(message);
         continue;

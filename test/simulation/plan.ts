@@ -51,6 +51,8 @@ export interface SimulationPlan {
   readonly publishesRequests: boolean;
   /** Whether the first messages of each pod are refused, so that its publisher has to wait. */
   readonly refusesFirstMessages: boolean;
+  /** Whether each operator has a topic of verdicts of its own. */
+  readonly isTopicPerOperator: boolean;
   readonly partitions: readonly SimulatedPartition[];
   readonly workers: number;
   readonly batchEvents: number;
@@ -161,6 +163,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     partitions,
     requests: webhook,
     ...ofPods(makeRandom(seed * 7 + 13), webhook.length, needs),
+    isTopicPerOperator: makeRandom(seed * 7 + 14).chance(0.5),
     workers: isCrowd ? 3 : 2 + random.below(2),
     batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick(isBacklog ? [4, 8] : [4, 20])),
     partitionsAtOnce: (isCrowd || isBacklog ? 2 : 1) + random.below(3),

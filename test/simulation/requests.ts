@@ -6,13 +6,13 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { pino } from 'pino';
 import type { Random } from '../../dev/random';
+import type { Origin } from '../../src/intake/delivery';
 import { type Intake, makeIntake } from '../../src/intake/intake';
-import type { Sender } from '../../src/kafka/producer';
 import { makeLedger } from '../../src/ledger/decide-batch';
 import { makeReferences } from '../../src/ledger/reference-store';
 import type { Clock } from '../../src/lib/clock';
 import type { Store } from '../../src/postgres/transaction';
-import { makePublishVerdicts } from '../../src/publishing/verdict-topic';
+import type { PublishVerdicts } from '../../src/publishing/published-answer';
 import type { Metrics } from '../../src/telemetry/metrics';
 import { type Handler, makeHandler } from '../../src/webhook/handler';
 import { makeReports } from '../../src/webhook/refusals';
@@ -45,8 +45,7 @@ export interface RequestDeps {
   readonly metrics: Metrics;
   /** The store as a pod reaches it. */
   readonly store: (pod: Actor) => Store;
-  readonly sender: (pod: Actor) => Sender;
-  readonly verdictTopic: string;
+  readonly publisher: (pod: Actor) => PublishVerdicts<Origin>;
   readonly clock: (pod: Actor) => Clock;
   /** Breaks the intake of a pod on purpose. */
   readonly sabotage?: ((intake: RequestIntake) => RequestIntake) | undefined;
@@ -117,7 +116,7 @@ export class Requests {
     const plain = makeIntake({
       ledger: makeLedger(store, { fewEvents }),
       references: makeReferences(store),
-      isPublished: this.deps.verdictTopic !== null,
+      isPublished: true,
       logger,
       now: () => scheduler.now(),
     });
@@ -136,9 +135,7 @@ export class Requests {
         },
       },
       rehearse: () => Promise.reject(new Error('no sender rehearses')),
-      publishVerdicts: plan.publishesRequests
-        ? makePublishVerdicts(this.deps.sender(actor), this.deps.verdictTopic)
-        : null,
+      publishVerdicts: plan.publishesRequests ? this.deps.publisher(actor) : null,
       ...{ clock, logger, metrics, slots: plan.slots, maxEvents: 500, maxBytes: 1024 ** 2 },
       ended: new AbortController().signal,
       reports: makeReports({ logger, metrics, clock }),

@@ -4,9 +4,11 @@
  */
 import { contentHashOf } from '../../src/domain/event/content-hash';
 import type { KeyedItem } from '../../src/domain/verdict/decide';
+import type { Origin } from '../../src/intake/delivery';
 import type { RecordSource } from '../../src/kafka/port';
 import type { Ledger } from '../../src/ledger/decide-batch';
 import { StoreError } from '../../src/postgres/errors';
+import { NotAllPublished, type PublishVerdicts } from '../../src/publishing/published-answer';
 import { Coverage, type Fault, firstSeeds, PAIRS } from './faults';
 import { makePlan, WITHOUT_NOTHING } from './plan';
 import { describeFailure, type Failure, readWithout, shrink } from './shrink';
@@ -26,7 +28,7 @@ const ofAllSeeds = SEED === undefined ? test : test.skip;
 const ofOneSeed = SEED === undefined ? test.skip : test;
 
 ofAllSeeds(
-  'no fault loses a record or counts it twice, and all records are decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9]',
+  'no fault loses a record or counts it twice, and all records are decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [S9] [U1] [U2] [U3] [U4] [V1] [V9] [C9]',
   async () => {
     const coverage = new Coverage();
     const failed = new Map<number, string>();
@@ -146,6 +148,12 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     null,
   ],
   [
+    'forgets the verdicts that the topic of one operator did not take',
+    'S7',
+    { publish: forgetful },
+    'refused',
+  ],
+  [
     'answers the events of a request in another order',
     'W5',
     {
@@ -176,6 +184,14 @@ function spanning(ledger: Ledger): Ledger {
       return decisions.slice(0, count);
     },
   };
+}
+
+/** Takes a failure of some topics for a success of all. */
+function forgetful(publish: PublishVerdicts<Origin>): PublishVerdicts<Origin> {
+  return (origin, answers) =>
+    publish(origin, answers).catch((error: unknown) => {
+      if (!(error instanceof NotAllPublished)) throw error;
+    });
 }
 
 function committing(source: RecordSource, change: (offset: number) => number): RecordSource {

@@ -5,16 +5,17 @@
 import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
 import { feedIdOf } from '../../src/domain/reference';
+import type { Origin } from '../../src/intake/delivery';
 import { makeIntake } from '../../src/intake/intake';
 import type { RecordSource } from '../../src/kafka/port';
-import type { Sender } from '../../src/kafka/producer';
+import type { TopicsSender } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/decide-batch';
 import { makeReferences } from '../../src/ledger/reference-store';
 import type { Clock } from '../../src/lib/clock';
 import { keyOf, type TopicPartition } from '../../src/lib/topic-partition';
 import { makeSendDeadLetters } from '../../src/publishing/dead-letters';
-import { makePublishVerdicts } from '../../src/publishing/verdict-topic';
+import type { PublishVerdicts } from '../../src/publishing/published-answer';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/schema-registry/wire-format';
 import { makeStream } from '../../src/stream/stream';
@@ -30,8 +31,8 @@ import { type RequestIntake, Requests } from './requests';
 import { Actor, Scheduler } from './scheduler';
 import { ModelPool, type Network } from './store-client';
 import { StoreModel } from './store-model';
+import { operatorOfTopic, publisherOf, refusingFirst, VERDICT_POINTS } from './verdict-topics';
 
-const VERDICTS = 'verdicts';
 const DEAD_LETTERS = 'dead-letters';
 /** After the last fault everything has to be done within this time. */
 const DONE_WITHIN_MS = 240_000;
@@ -57,6 +58,7 @@ export interface Sabotage {
   readonly ledger?: (ledger: Ledger) => Ledger;
   readonly clock?: (clock: Clock) => Clock;
   readonly requests?: (intake: RequestIntake) => RequestIntake;
+  readonly publish?: (publish: PublishVerdicts<Origin>) => PublishVerdicts<Origin>;
 }
 
 export async function simulate(
@@ -146,9 +148,11 @@ class World {
         onOffsetCommit: (log, offset, isOwner) =>
           this.watched(() => this.monitor.onOffsetCommit(log, offset, isOwner)),
         onSent: (topic, messages) =>
-          this.watched(() =>
-            topic === VERDICTS ? this.monitor.onVerdicts(messages) : this.monitor.onDeadLetters(messages),
-          ),
+          this.watched(() => {
+            const operator = operatorOfTopic(topic);
+            if (operator === undefined) this.monitor.onDeadLetters(messages);
+            else this.monitor.onVerdicts(messages, operator);
+          }),
       },
       plan,
     );
@@ -163,11 +167,10 @@ class World {
     this.requests = new Requests({
       ...{ plan, scheduler, faults: this.faults, random: chance(8), monitor: requestMonitor, metrics },
       store: (pod) => new ModelPool(this.network, pod, plan.slots + 1),
-      sender: (pod) => {
-        const sender = this.broker.sender(pod, { [VERDICTS]: 'send verdicts' });
-        return plan.refusesFirstMessages ? refusingFirst(sender) : sender;
+      publisher: (pod) => {
+        const sender = this.broker.sender(pod, VERDICT_POINTS);
+        return this.publisher(plan.refusesFirstMessages ? refusingFirst(sender) : sender);
       },
-      verdictTopic: VERDICTS,
       clock: (pod) => this.clock(pod),
       sabotage: sabotage.requests,
       onDefect: (error) => {
@@ -319,7 +322,7 @@ class World {
     actor.weight = this.random.pick([1, 1, 1, 0.2]);
     scheduler.note(actor.name, 'starts');
     const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
-    const sender = broker.sender(actor, { [VERDICTS]: 'send verdicts', [DEAD_LETTERS]: 'send dead letters' });
+    const sender = broker.sender(actor, { ...VERDICT_POINTS, [DEAD_LETTERS]: 'send dead letters' });
     let generation = 0;
     /** By record: the generation in which its last answer was requested. */
     const generationOf = new Map<string, number>();
@@ -352,7 +355,7 @@ class World {
       logger,
       now: () => scheduler.now(),
     });
-    const publish = makePublishVerdicts(sender, VERDICTS);
+    const publish = this.publisher(sender);
     const joined = broker.source(actor);
     const source = this.sabotage.source?.(joined) ?? joined;
     const clock = this.clock(actor);
@@ -418,6 +421,13 @@ class World {
     });
     // Until the worker has joined, its partitions may have no owner.
     faults.lasts(0);
+  }
+
+  private publisher(sender: TopicsSender) {
+    const publish = publisherOf(sender, this.plan.isTopicPerOperator, (error) => {
+      this.broken ??= error;
+    });
+    return this.sabotage.publish?.(publish) ?? publish;
   }
 
   private startPod(): void {
@@ -701,19 +711,6 @@ class World {
       worker.replace(),
     );
   }
-}
-
-/** A topic that refuses the first messages of a process, which may repeat them. */
-function refusingFirst(sender: Sender): Sender {
-  let hasRefused = false;
-  return {
-    ...sender,
-    async send(topic, items, encode) {
-      if (hasRefused) return sender.send(topic, items, encode);
-      hasRefused = true;
-      throw new Error('send verdicts: refused');
-    },
-  };
 }
 
 /**
