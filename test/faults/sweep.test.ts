@@ -6,7 +6,8 @@
 import { sideBySide } from '../stream/side-by-side';
 import { CONNECTING, decisionOf, isOfKafka, OTHER_TRANSACTION, type Point } from '../support/taps';
 import { PROGRESS_MS } from './promises';
-import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
+import { type BatchKind, inSweep, type Strike, type Sweep } from './sweep';
+import { type Swept, tableOf } from './sweep-table';
 
 /**
  * Four workers with 40 connections each leave enough of the 400 connections of Postgres to the other tests.
@@ -103,6 +104,7 @@ for (const strike of STRIKES) {
   );
 }
 
+const PRODUCE_VERDICTS = 'Produce verdicts';
 /** Periodic requests, independent of decisions. */
 const HOUSEKEEPING = new Set(['Heartbeat', 'Metadata']);
 /** Requests of a new connection, which may come during any decision: see the start. */
@@ -132,6 +134,19 @@ together('kill -9 at each request to Kafka that a batch makes, and at its answer
     ),
   );
 });
+
+/** A crash before the request repeats nothing, and one after it repeats the messages of both operators. */
+together('cut and kill -9 between the decision and the topics of two operators [U1 S7 S9]', () =>
+  inSweep({ kind: 'plain', partitions: 1, isTopicPerOperator: true }, async (sweep) => {
+    const all = await recordRequests(sweep);
+    const points = all.filter(([of]) => of === PRODUCE_VERDICTS);
+    // One request carries the messages of both topics.
+    expect(points.map(([, { direction }]) => direction)).toEqual(['request', 'answer']);
+    for (const strike of STRIKES)
+      for (const [conversation, point] of points) await strikeRequest(sweep, conversation, point, strike);
+    expect(await sweep.checkAll()).toBeGreaterThan(0);
+  }),
+);
 
 /** Takes minutes: `FAULTS=all`. */
 const long = process.env.FAULTS === 'all' ? together : test.skip;

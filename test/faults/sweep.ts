@@ -4,8 +4,9 @@
  * that a new statement is swept without any change here.
  */
 import { until } from '../../dev/servers/deadline';
+import { deleteTopics } from '../../dev/servers/topics';
 import { connectionOf, inWorld, type World } from '../stream/world';
-import { aBet, aLogin, anOperator, aRefund, aWinOf, bytesOf } from '../support/builders';
+import { aBet, aLogin, anOperator, aRefund, aWinOf, bytesOf, type EventJson } from '../support/builders';
 import { type Outgoing, produce, readTopic } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { withAdmin } from '../support/servers';
@@ -23,19 +24,6 @@ export type Strike = 'cut' | 'kill -9';
 
 /** A batch with a dead letter is committed in a round trip of its own, after the letter is sent. */
 export type BatchKind = 'plain' | 'with a dead letter';
-
-/** A row of the table that a sweep prints. */
-export interface Swept {
-  readonly conversation: string;
-  readonly point: Point;
-  readonly strike: Strike;
-  /** Time from the strike to the commit of the offset, for the partitions that were struck there. */
-  readonly resumedMs: number;
-  /**
-   * Number of a batch's records that were read again: all of them where the transaction had been committed.
-   */
-  readonly readAgain: number;
-}
 
 /** Holds each conversation at the point that the test has set for it, once. */
 class Plan implements Director {
@@ -103,8 +91,11 @@ export interface Sweep {
    * @returns records read again, by partition
    */
   check(): Promise<Map<number, number>>;
-  /** The same for the topics that the worker writes, and for the offsets. */
-  checkAll(): Promise<void>;
+  /**
+   * The same for the topics that the worker writes, and for the offsets.
+   * @returns the verdict messages that came more than once
+   */
+  checkAll(): Promise<number>;
   /** Whether the worker has logged the message. */
   hasLogged(message: string): boolean;
   /** Cuts all connections to Postgres, so that the next batches need new ones. */
@@ -133,11 +124,13 @@ export interface SweepOptions {
    * by default.
    */
   readonly groupSize?: number;
+  /** Logins are of the second operator, and each operator has a topic of verdicts. False by default. */
+  readonly isTopicPerOperator?: boolean;
 }
 
 /** Runs a worker between taps, over a topic with `partitions` partitions. */
 export async function inSweep(
-  { kind, partitions, groupSize = 1 }: SweepOptions,
+  { kind, partitions, groupSize = 1, isTopicPerOperator = false }: SweepOptions,
   work: (sweep: Sweep) => Promise<void>,
 ): Promise<void> {
   await inWorld(
@@ -145,7 +138,7 @@ export async function inSweep(
       topics: { main: partitions, verdicts: 1 },
       // Two operators share the topic, so that a record without a header has no owner.
       operators: ({ main }) =>
-        ['acme', 'bravo'].map((id) => anOperator({ id, connections: [connectionOf(main, { id })] })),
+        OPERATORS.map((id) => anOperator({ id, connections: [connectionOf(main, { id })] })),
     },
     async (world) => {
       const plan = new Plan();
@@ -154,6 +147,7 @@ export async function inSweep(
       const kafka = await KafkaTap.open(
         {
           brokers: cluster.brokers,
+          // The topics of the operators begin with the name of the one topic.
           topics: { 'a dead letter': world.deadLetterTopic, verdicts: world.topics.verdicts },
         },
         plan,
@@ -161,7 +155,7 @@ export async function inSweep(
       const settings = {
         DATABASE_URL: postgres.url,
         KAFKA_BROKERS: kafka.brokers,
-        VERDICT_TOPIC: world.topics.verdicts,
+        VERDICT_TOPIC: isTopicPerOperator ? `${world.topics.verdicts}.{operator}` : world.topics.verdicts,
         PARTITIONS_AT_ONCE: String(partitions),
         // So that each batch has the records of one group.
         BATCH_EVENTS: String(RECORDS_OF[kind] * groupSize),
@@ -169,21 +163,23 @@ export async function inSweep(
       try {
         await work(
           await startSweep(world, {
-            ...{ kind, partitions, groupSize, plan, settings },
+            ...{ kind, partitions, groupSize, isTopicPerOperator, plan, settings },
             taps: [postgres.tap, kafka.tap],
           }),
         );
       } finally {
         await Promise.all([postgres.tap.close(), kafka.tap.close()]);
+        if (isTopicPerOperator)
+          await withAdmin((admin) => deleteTopics(admin, ofOperators(world.topics.verdicts)), world.brokers);
       }
     },
   );
 }
 
-interface Parts {
-  readonly kind: BatchKind;
-  readonly partitions: number;
-  readonly groupSize: number;
+const OPERATORS = ['acme', 'bravo'] as const;
+const ofOperators = (verdicts: string) => OPERATORS.map((id) => `${verdicts}.${id}`);
+
+interface Parts extends Required<SweepOptions> {
   readonly plan: Plan;
   readonly settings: Settings;
   readonly taps: readonly (PostgresTap | KafkaTap)[];
@@ -191,7 +187,7 @@ interface Parts {
 
 async function startSweep(
   world: World<'main' | 'verdicts'>,
-  { kind, partitions, groupSize, plan, settings, taps }: Parts,
+  { kind, partitions, groupSize, isTopicPerOperator, plan, settings, taps }: Parts,
 ): Promise<Sweep> {
   const { main, verdicts } = world.topics;
   const sent = Array.from({ length: partitions }, () => 0);
@@ -200,10 +196,11 @@ async function startSweep(
   let worker = await world.started(settings);
   let struckAt = 0;
 
-  const record = (partition: number, event: object | null): Outgoing => ({
+  const ownerOf = (kind: unknown) => (isTopicPerOperator && kind === 'login' ? 'bravo' : 'acme');
+  const record = (partition: number, event: EventJson | null): Outgoing => ({
     partition,
     value: event === null ? null : bytesOf(event),
-    headers: { 'connection-id': 'acme' },
+    headers: { 'connection-id': ownerOf(event?.kind) },
   });
   const sendAll = async (records: readonly Outgoing[]) => {
     for (const { partition = 0 } of records) next(sent, partition);
@@ -328,7 +325,7 @@ async function startSweep(
     },
     async checkAll() {
       await verifySound(world);
-      await checkTopics(world, sent, { letters: kind === 'plain' ? 0 : 1, batches });
+      return checkTopics(world, sent, { letters: kind === 'plain' ? 0 : 1, batches });
     },
     hasLogged: (message) => worker.logged(message).length > 0,
     disconnect: () => taps[0]?.cut('all'),
@@ -342,20 +339,24 @@ async function startSweep(
   };
 
   /**
-   * Checks that every record has its verdict in the stream, that every dead letter is there, and that copies
-   * are equal.
+   * Checks that every record has its verdict, in the topic of its operator. Every dead letter must be there,
+   * and copies must be equal.
    */
   async function checkTopics(
     { deadLetterTopic, brokers }: World<string>,
     sent: readonly number[],
     { letters, batches }: { letters: number; batches: readonly number[] },
-  ): Promise<void> {
+  ): Promise<number> {
     const published = new Map<string, Set<string>>();
-    for (const { value } of await readTopic(verdicts, undefined, brokers)) {
-      const { source, ...rest } = JSON.parse(value?.toString() ?? '');
-      const key = JSON.stringify(source);
-      published.set(key, (published.get(key) ?? new Set()).add(JSON.stringify(rest)));
-    }
+    let messages = 0;
+    for (const topic of isTopicPerOperator ? ofOperators(verdicts) : [verdicts])
+      for (const { value } of await readTopic(topic, undefined, brokers)) {
+        const { source, ...rest } = JSON.parse(value?.toString() ?? '');
+        const key = JSON.stringify(source);
+        published.set(key, (published.get(key) ?? new Set()).add(JSON.stringify(rest)));
+        messages++;
+        if (isTopicPerOperator) expect(topic).toBe(`${verdicts}.${ownerOf(rest.kind)}`);
+      }
     const inLetters = batches.reduce((sum, count) => sum + count * letters, 0);
     expect(published.size).toBe(sent.reduce((sum, count) => sum + count, 0) - inLetters);
     expect([...published.values()].filter((texts) => texts.size > 1)).toEqual([]);
@@ -363,29 +364,6 @@ async function startSweep(
       ['source-partition', 'source-offset'].map((name) => headers[name]).join('/'),
     );
     expect(new Set(coordinates).size).toBe(inLetters);
+    return messages - published.size;
   }
-}
-
-const SHOWN_CHARACTERS = 70;
-
-/** The table of a sweep, in the order of the conversations. */
-export function tableOf(swept: readonly Swept[]): string {
-  const head = ['strike', 'conversation', 'at', 'message', 'resumed after', 'read again'];
-  const rows = swept.map(({ conversation, point, strike, resumedMs, readAgain }) => [
-    strike,
-    conversation,
-    point.direction === 'request' ? 'before' : 'answer to',
-    `${point.index} ${point.what.slice(0, SHOWN_CHARACTERS)}`,
-    `${(resumedMs / 1000).toFixed(1)} s`,
-    String(readAgain),
-  ]);
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  const lines = all.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-  return `${lines.join('\n')}\n`;
 }

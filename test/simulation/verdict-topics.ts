@@ -1,6 +1,6 @@
 /**
- * The verdict topics of a run: one topic for all operators, or one for each (docs/rules.md, S9). The real code
- * that publishes runs over a sender of the model, and each of its failures is checked.
+ * The verdict topics of a run: one topic for all operators, or one for each (docs/rules.md, S9). The real
+ * code that publishes runs over a sender of the model, and each of its failures is checked.
  */
 import type { Origin } from '../../src/intake/delivery';
 import type { TopicsSender } from '../../src/kafka/producer';
