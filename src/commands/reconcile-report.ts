@@ -80,7 +80,7 @@ export function summaryJson(report: TotalsReport): string {
 }
 
 /** Tables beside the sender's own totals. */
-export function summaryText({ kinds, hours, money, actions }: TotalsReport): string {
+export function summaryText({ kinds, reasons, hours, money, actions }: TotalsReport): string {
   const hourCount = Object.keys(hours).length;
   const [times, heading] = hourCount > MAX_HOURS_SHOWN ? [byDay(hours), 'day (UTC)'] : [hours, 'hour (UTC)'];
   const sums = money.map(
@@ -88,6 +88,7 @@ export function summaryText({ kinds, hours, money, actions }: TotalsReport): str
   );
   return [
     table('kind', kinds),
+    reasonTable(reasons),
     table(heading, times),
     ...sums,
     `to send again: ${number(actions.resend)}; to correct: ${number(actions.correct)}; to ask again later: ${number(actions.wait)}\n`,
@@ -100,13 +101,24 @@ function table(heading: string, groups: Readonly<Record<string, StateCounts>>): 
   const used = COLUMNS.filter(
     (column) => COLUMNS.indexOf(column) <= 3 || Object.values(groups).some((counts) => counts[column] > 0),
   );
-  const rows = [
+  return aligned([
     [heading, ...used.map((column) => column.replaceAll('_', ' '))],
     ...Object.entries(groups).map(([name, counts]) => [
       name,
       ...used.map((column) => number(counts[column])),
     ]),
-  ];
+  ]);
+}
+
+/** The most frequent reason first. Empty where no event has a reason. */
+function reasonTable(reasons: TotalsReport['reasons']): string {
+  const rows = Object.entries(reasons).sort(([, a], [, b]) => b - a);
+  if (rows.length === 0) return '';
+  return aligned([['reason', 'events'], ...rows.map(([reason, events]) => [reason, number(events)])]);
+}
+
+/** Lines of columns: names to the left, numbers to the right. */
+function aligned(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
   return rows
     .map((row) =>
