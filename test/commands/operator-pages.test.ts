@@ -294,13 +294,31 @@ test(`${LONG} events are reconciled by the commands of the pages`, () =>
     }),
   ));
 
-/** That of completions is test/stream/completions-process.test.ts. */
-const OWN_TESTS = ['amounts-and-times.md', 'completions.md', 'kinds.md', 'verdicts.md'];
+const OPERATORS = 'docs/operators';
+/** Pages whose blocks run above, in the order of the page. */
+const RUN = ['files.md', 'kafka.md', 'rehearsal.md', 'signature.md', 'try.md', 'webhook.md'];
+/** Pages with a test of another kind. That of completions is test/stream/completions-process.test.ts. */
+const OWN_TESTS = ['completions.md', 'kinds.md', 'verdicts.md'];
 
 test('every page of operators with a code block has a test', () => {
-  const pages = readdirSync(join(ROOT, 'docs', 'operators'));
-  const withBlocks = pages.filter((page) => blocksOf(read(`docs/operators/${page}`)).length > 0);
-  const run = ['files.md', 'kafka.md', 'rehearsal.md', 'signature.md', 'try.md', 'webhook.md'];
-  expect(withBlocks.filter((page) => ![...run, ...OWN_TESTS].includes(page))).toEqual([]);
+  const pages = readdirSync(join(ROOT, OPERATORS));
+  const withBlocks = pages.filter((page) => blocksOf(read(`${OPERATORS}/${page}`)).length > 0);
+  expect(withBlocks.filter((page) => ![...RUN, ...OWN_TESTS].includes(page))).toEqual([]);
+  expect([...RUN, ...OWN_TESTS].filter((page) => !withBlocks.includes(page))).toEqual([]);
   expect(blocksOf(read('docs/formats.md'))).toEqual([]);
 });
+
+/** That of the package runs in test/dev/package.test.ts. */
+test('docs/operators.md: the alias passes on the command, and no other block has no test', () =>
+  atAShell(async ({ directory, terminal }) => {
+    const [install, alias, ...more] = blocksOf(read('docs/operators.md'));
+    expect([install?.lines[0], more]).toEqual([expect.stringMatching(/^npm install /), []]);
+    // An engine that prints its arguments.
+    writeFileSync(join(directory, 'docker'), '#!/bin/sh\nprintf "%s\\n" "$@"\n', { mode: 0o755 });
+    const lines = ['PATH=$PWD:$PATH', 'shopt -s expand_aliases', ...(alias?.lines ?? [])];
+    const { code, output } = await terminal.run([...lines, 'promo-intake check events.ndjson']);
+    const words = output.trim().split('\n');
+    expect([code, words[0]]).toEqual([0, 'run']);
+    expect(words.slice(-3)).toEqual([expect.stringMatching(/^promo-intake:/), 'check', 'events.ndjson']);
+    expect(words).toContain(`${directory}:/w`);
+  }));

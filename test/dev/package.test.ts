@@ -1,6 +1,15 @@
 /** The npm package: check, send, reconcile and try run of it, without a checkout of the repository. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,6 +19,7 @@ import { projectRoot } from '../../dev/servers/download';
 import { trySecretOf } from '../../src/try/example';
 import { aBet } from '../support/builders';
 import { compileProject } from '../support/compile';
+import { blocksOf } from '../support/terminal';
 
 jest.setTimeout(600_000);
 
@@ -18,10 +28,18 @@ const INSTALL_DEADLINE_MS = 300_000;
 const READY_DEADLINE_MS = 60_000;
 const END_DEADLINE_MS = 20_000;
 
+/** The block of the operators' page that installs the package. */
+const [INSTALLATION] = blocksOf(readFileSync(join(projectRoot, 'docs/operators.md'), 'utf8')).filter(
+  ({ lines }) => lines[0]?.startsWith('npm install '),
+);
+const QUIET_NPM = { npm_config_audit: 'false', npm_config_fund: 'false', npm_config_prefer_offline: 'true' };
+
 const run = promisify(execFile);
 
 let directory: string;
 let files: readonly string[];
+/** What `promo-intake --version` prints after the commands of the page. */
+let installed: string;
 let trying: ChildProcess | undefined;
 let environment: NodeJS.ProcessEnv;
 beforeAll(async () => {
@@ -44,10 +62,12 @@ beforeAll(async () => {
   const empty = join(directory, 'empty');
   mkdirSync(empty);
   await run('npm', ['init', '--yes'], { cwd: empty, env: environment });
-  await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', join(copy, archive)], {
-    ...{ cwd: empty, env: environment, timeout: INSTALL_DEADLINE_MS },
-  });
+  renameSync(join(copy, archive), join(empty, archive));
   rmSync(copy, { recursive: true });
+  const commands = ['set -e', ...(INSTALLATION?.lines ?? []), 'promo-intake --version'];
+  const npm = { ...environment, ...QUIET_NPM };
+  const installing = { cwd: empty, env: npm, timeout: INSTALL_DEADLINE_MS };
+  installed = (await run('sh', ['-c', commands.join('\n')], installing)).stdout;
 });
 afterAll(() => {
   if (trying?.exitCode === null && trying.signalCode === null) process.kill(-Number(trying.pid), 'SIGTERM');
@@ -82,6 +102,11 @@ test('holds the program, its migrations, pages, schemas and examples, and nothin
   ]);
   expect(files).toContain('package/schemas/examples/valid/bet.json');
   expect(files.filter((file) => /\.(ts|map)$|\/released\//.test(file))).toEqual([]);
+});
+
+test('the commands of docs/operators.md install it, and find it by its name', () => {
+  const { version } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
+  expect(installed).toMatch(new RegExp(`^promo-intake ${version}\\b.*\n$`, 'm'));
 });
 
 test('checks a file, and names each fault', async () => {

@@ -1,4 +1,5 @@
 /** The documents that a newcomer reads first: their length, their figures, their paths and their links. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
@@ -266,4 +267,37 @@ test('.nvmrc names the Node that the tests run on', () => {
   const nodes = Object.entries(optionalDependencies).filter(([name]) => name.startsWith('node-'));
   expect(nodes.length).toBeGreaterThan(0);
   expect(new Set(nodes.map(([, version]) => version))).toEqual(new Set([read('.nvmrc').trim()]));
+});
+
+/** The name that `make image` gives the image. */
+function builtImage(...settings: string[]): string {
+  const recipe = execFileSync('make', ['-n', 'image', ...settings], { cwd: ROOT, encoding: 'utf8' });
+  return / --tag '([^']+)'/.exec(recipe)?.[1] ?? '';
+}
+
+/** The images that a document runs. Not those of a registry, which has a name of its own. */
+function imagesRunIn(markdown: string): string[] {
+  const lines = markdown.split('\n').filter((line) => /docker run .*--|GenericContainer\(/.test(line));
+  return lines.flatMap((line) => line.match(/(?<![\w./-])promo-intake(?::[\w.-]+)?(?=[\s'`]|$)/g) ?? []);
+}
+
+test('every image that a document runs is one that `make image` makes, by default or by the document', () => {
+  const usual = [builtImage(), builtImage('TARGET=try')];
+  const runs = DOCUMENTS.flatMap((path) => {
+    const made = [...read(path).matchAll(/make image IMAGE=(\S+)/g)].map(([, name = '']) => name);
+    return imagesRunIn(read(path)).map((image) => ({
+      path,
+      image,
+      isMade: [...usual, ...made].includes(image),
+    }));
+  });
+  expect(runs.length).toBeGreaterThanOrEqual(4);
+  expect(runs.filter(({ isMade }) => !isMade)).toEqual([]);
+  expect(imagesRunIn("alias promo-intake='docker run --rm promo-intake'")).toEqual(['promo-intake']);
+});
+
+test('every document names the package as npm does', () => {
+  const { name, version } = JSON.parse(read('package.json'));
+  const archives = DOCUMENTS.flatMap((path) => read(path).match(/\bpromo-intake-\d[\w.-]*\.tgz/g) ?? []);
+  expect(new Set(archives)).toEqual(new Set([`${name}-${version}.tgz`]));
 });
