@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { sleep } from '../../dev/servers/deadline';
 import { PAGES } from '../../src/console/handler';
@@ -28,6 +29,9 @@ const OTHER = { acme: 'bravo', bravo: 'acme' } as const;
 
 let world: ConsoleWorld;
 let running: RunningConsole;
+/** A page takes some 50 ms; the browser tests open many. */
+jest.setTimeout(120_000);
+
 beforeAll(async () => {
   world = await openConsoleWorld();
   running = await startConsole(TOKENS, { DATABASE_URL: world.readerUrl });
@@ -75,23 +79,39 @@ const ADDRESSES = [
   ...['/event?id=%ED%A0%80', '/nothing', '/event/..%2f', '//bravo/event', '/?range=%3Cscript%3E'],
 ];
 
-describe.each<OperatorName>(['acme', 'bravo'])('%s', (operator) => {
-  const token = TOKENS[operator];
+/** A page has no text of the other operator. Its own address may have named the mark. */
+function expectOwnAlone(operator: OperatorName, address: string, text: string): void {
   const otherMark = MARKS[OTHER[operator]];
+  const path = address.replaceAll('%ED%A0%80', '').replaceAll(/%00|%2f/g, '');
+  if (!decodeURIComponent(path).includes(otherMark)) expect(text).not.toContain(otherMark);
+  expect(text).not.toContain(operator === 'acme' ? '2000.02' : '10.01');
+  expect(text).not.toContain('player-');
+}
 
+describe.each<OperatorName>(['acme', 'bravo'])('%s', (operator) => {
   test.each(ADDRESSES)('sees nothing of the other operator at %s', async (address) => {
-    const { status, text } = await ask(address, token);
+    const { status, text } = await ask(address, TOKENS[operator]);
     expect([200, 400, 404]).toContain(status);
-    // An address may have named the mark itself.
-    const asked = decodeURIComponent(address.replaceAll('%ED%A0%80', '').replaceAll(/%00|%2f/g, '')).includes(
-      otherMark,
-    );
-    if (!asked) expect(text).not.toContain(otherMark);
-    expect(text).not.toContain(operator === 'acme' ? '2000.02' : '10.01');
-    expect(text).not.toContain('player-');
+    expectOwnAlone(operator, address, text);
     expect(text).not.toMatch(/<script|<img|onerror=(?!alert)|<h1>owned/);
   });
 });
+
+/** The parameters with which each page has rows. The others need none. */
+const EXAMPLE_PARAMETERS: Readonly<Record<string, string>> = {
+  '/event': '?id=e-1',
+  '/round': '?id=r-1',
+  '/promotion': `?promotion=${PROMOTION}`,
+  '/promotion-player': `?promotion=${PROMOTION}&player=${PSEUDONYM}`,
+};
+
+/** The reverse of escapeHtml. */
+const unescaped = (text: string): string =>
+  [...ENTITIES].reduce((before, [entity, character]) => before.replaceAll(entity, character), text);
+const ENTITIES = [
+  ...[['&lt;', '<'] as const, ['&gt;', '>'] as const, ['&quot;', '"'] as const, ['&#39;', "'"] as const],
+  ['&amp;', '&'] as const,
+];
 
 describe('each answer', () => {
   test.each([
@@ -115,6 +135,27 @@ describe('each answer', () => {
   test('has no style and no script within it', async () => {
     for (const path of PAGES.keys())
       expect((await ask(path, TOKENS.acme)).text).not.toMatch(/<style|<script| style=| on\w+=/);
+  });
+
+  test.each([...PAGES.keys()])('%s has the SQL behind it, which a reader may run', async (path) => {
+    const { status, text } = await ask(`${path}${EXAMPLE_PARAMETERS[path] ?? ''}`, TOKENS.acme);
+    const [, section = ''] = /<section class="sql" aria-label="SQL">(.*?)<\/section>/s.exec(text) ?? [];
+    const queries = [...section.matchAll(/<pre tabindex="0"><code>(.*?)<\/code><\/pre>/gs)].map(
+      ([, sql = '']) => unescaped(sql),
+    );
+    expect([status, queries.length > 0]).toEqual([200, true]);
+    const client = new Client(world.readerUrl);
+    await client.connect();
+    try {
+      // A reader may run each of them, as it is.
+      for (const sql of queries) {
+        expect(sql).toContain("'acme'");
+        expect(sql).not.toMatch(/\$\d/);
+        await client.query(sql);
+      }
+    } finally {
+      await client.end();
+    }
   });
 
   test('to HEAD has no body, and the same length', async () => {
@@ -230,6 +271,24 @@ describe('in Chromium', () => {
       await page.getByText('No event of yours with this event_id was decided').waitFor();
     },
   );
+
+  for (const operator of ['acme', 'bravo'] as const)
+    testInBrowser(`${operator} sees nothing of the other operator at any address`, async (visit) => {
+      const { page, allow, expectProblem } = visit;
+      allow(running.origin);
+      await signIn(page, operator);
+      const statuses = new Map<number, number>();
+      for (const address of ADDRESSES) {
+        const status = (await page.goto(`${running.origin}${address}`))?.status() ?? 0;
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        expect([200, 400, 404]).toContain(status);
+        expectOwnAlone(operator, address, await page.content());
+        expect(await page.locator('script, img, main h1:text-is("owned")').count()).toBe(0);
+      }
+      // Pages of all kinds were seen, errors too.
+      expect([...statuses.keys()].sort()).toEqual([200, 400, 404]);
+      expectProblem(/^console: Failed to load resource: the server responded with a status of 40[04] /);
+    });
 
   testInBrowser('no page has a problem of accessibility', async ({ page, allow }) => {
     allow(running.origin);
