@@ -56,11 +56,11 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
     await reportAnomalies(client, screen);
     await refundByWebhook(stage, client, screen);
     reportSpeed(records, seconds, screen);
+    // The last parts: an operator's own topic, its file with twelve faults, and promotions.
     const messages = await reportOwnTopic(stage, screen);
     await reportWhichOfMine(stage, feed, messages, screen);
     await reportPromotions(stage, client, screen);
-    await makeDemoReport(stage, client, screen);
-    printWhereToLook(stage.databaseUrl, roundId);
+    printWhereToLook(stage.databaseUrl, roundId, await makeDemoReport(stage, client));
   });
 }
 
@@ -82,8 +82,12 @@ async function decideAll(stage: Stage, records: number): Promise<number> {
   return seconds;
 }
 
-function printWhereToLook(databaseUrl: string, roundId: string | null): void {
+function printWhereToLook(databaseUrl: string, roundId: string | null, report: string): void {
   screen.heading('Look further');
+  screen.line(
+    `  Open ${report} in a browser. promo-intake report made it: verdicts, reasons, turnover, refunds,`,
+  );
+  screen.line('  promotions and points, with charts.');
   screen.line(`  psql '${databaseUrl.replaceAll("'", "'\\''")}'`);
   if (roundId !== null)
     screen.line(`  select * from promo.verdicts where round_id = '${roundId}' order by verdict_id;`);

@@ -3,7 +3,6 @@ import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Client } from 'pg';
 import { projectRoot } from '../servers/download';
-import type { Screen } from './screen';
 import type { Stage } from './stage';
 
 const FILE = join('build', 'demo-report.html');
@@ -11,12 +10,11 @@ const FILE = join('build', 'demo-report.html');
 /** The range is that of the verdicts: they were decided within seconds. */
 const BEGIN = `select to_char(min(decided_at) at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as begin from promo.verdicts`;
 
-export async function makeDemoReport(stage: Stage, client: Client, screen: Screen): Promise<void> {
+/** @returns the path of the file from the project's root */
+export async function makeDemoReport(stage: Stage, client: Client): Promise<string> {
   const { rows } = await client.query<{ begin: string }>(BEGIN);
   const [{ begin } = { begin: '' }] = rows;
   mkdirSync(dirname(join(projectRoot, FILE)), { recursive: true });
   await stage.run('report', '--from', begin, '--out', FILE);
-  screen.heading('A report with charts: promo-intake report');
-  screen.line(`  ${FILE} has verdicts, reasons, turnover, refunds, promotions and points to look at.`);
-  screen.line('  Open it in a browser.');
+  return FILE;
 }

@@ -118,7 +118,12 @@ function expectWholeReport(output: string): void {
   );
   expectOwnAnswers(output);
   expectPromotions(output);
-  expect(output).toContain('build/demo-report.html has verdicts, reasons');
+  expect(output).toContain('Open build/demo-report.html in a browser.');
+  const headings = [...output.matchAll(/^(?! )(\w[\w' ]*)[^\n]*$/gm)].map(([, words]) => words?.trim());
+  expect(headings.slice(-5)).toEqual([
+    "An operator's own answers",
+    ...['Which of mine', 'Promotions', 'Completions', 'Look further'],
+  ]);
   expect(output).toMatch(/^ {2}psql 'postgres:\/\/\S+'$/m);
   expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
 }
