@@ -106,9 +106,7 @@ export async function readLedgerRows(
 ): Promise<LedgerRow[]> {
   const { after, upTo, since } = slice;
   const kinds = scope.kinds.map(kindCode);
-  await session.query(ALLOW_LOOPS, ['off']);
-  const found = await session.query(READ, [after, upTo, since, scope.operatorIds, kinds]);
-  await session.query(ALLOW_LOOPS, ['on']);
+  const found = await byHash(session, READ, [after, upTo, since, scope.operatorIds, kinds]);
   const rows = found.filter(([, , eventId]) => eventId === null).map((row) => ledgerRowOf(row));
   const refunds = await readRefunds(session, slice, found);
   if (refunds.length === 0) return rows;
@@ -117,15 +115,21 @@ export async function readLedgerRows(
   const near = refunds.filter(({ opensAfter }) => opensAfter !== null && opensAfter >= low);
   const reversals = reversalsWithin(rows, near);
   if (low < after && near.length > 0) {
-    await session.query(ALLOW_LOOPS, ['off']);
-    const older = await session.query(READ_NEAR, [...columnsOf(near), low, after, since, kinds]);
-    await session.query(ALLOW_LOOPS, ['on']);
+    const older = await byHash(session, READ_NEAR, [...columnsOf(near), low, after, since, kinds]);
     for (const row of older) reversals.push(ledgerRowOf(row));
   }
   if (far.length > 0)
     for (const row of await session.query(READ_FAR, [...columnsOf(far), kinds]))
       reversals.push(ledgerRowOf(row));
   return [...rows, ...reversals];
+}
+
+/** Runs a statement without nested loops. A reader may take one statement at a time. */
+async function byHash(reader: Reader, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+  await reader.query(ALLOW_LOOPS, ['off']);
+  const rows = await reader.query(statement, values);
+  await reader.query(ALLOW_LOOPS, ['on']);
+  return rows;
 }
 
 async function readRefunds(

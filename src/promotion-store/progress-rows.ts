@@ -93,18 +93,38 @@ export async function loadProgress(
   placed: readonly Placed[],
 ): Promise<RowPlaces> {
   const rowPlaces = new Map<PlayerProgress, string>();
-  if (placed.length === 0) return rowPlaces;
   const attempted: Placed[] = [];
-  for (const [no, rowPlace, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, placed))) {
-    const place = placed[Number(no) - 1];
-    if (place === undefined || rowPlace == null) throw new RangeError(`there is no place ${no}`);
-    place[1].restore(storedProgressOf(row));
-    rowPlaces.set(place[1], rowPlace);
-    // Ranks change by the events of others, which save no progress of the player.
-    if (hasAttempts === 't' || place[1].promotion.goal.rule === 'rank') attempted.push(place);
-  }
-  if (attempted.length > 0) await loadAttempts(session, generation, attempted);
+  await inParts(placed, async (part) => {
+    for (const [no, rowPlace, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, part))) {
+      const place = part[Number(no) - 1];
+      if (place === undefined || rowPlace == null) throw new RangeError(`there is no place ${no}`);
+      place[1].restore(storedProgressOf(row));
+      rowPlaces.set(place[1], rowPlace);
+      // Ranks change by the events of others, which save no progress of the player.
+      if (hasAttempts === 't' || place[1].promotion.goal.rule === 'rank') attempted.push(place);
+    }
+  });
+  await inParts(attempted, (part) => loadAttempts(session, generation, part));
   return rowPlaces;
+}
+
+/** Rows of one statement. */
+const PART_ROWS = 2_000;
+
+/**
+ * Runs work on parts, and sends the statements of each before those of the part before it are answered. So
+ * the store works while this process does.
+ */
+async function inParts<T>(all: readonly T[], work: (part: readonly T[]) => Promise<void>): Promise<void> {
+  const running: Promise<void>[] = [];
+  for (let first = 0; first < all.length; first += PART_ROWS) {
+    const part = work(all.slice(first, first + PART_ROWS));
+    // Its failure is met below.
+    part.catch(() => {});
+    running.push(part);
+    await new Promise<void>((sent) => process.nextTick(sent));
+  }
+  await Promise.all(running);
 }
 
 async function loadAttempts(session: Session, generation: number, placed: readonly Placed[]): Promise<void> {
@@ -204,13 +224,16 @@ export async function saveProgress(
   rowPlaces: RowPlaces,
 ): Promise<void> {
   const added = placed.filter(([, progress]) => !rowPlaces.has(progress));
-  if (added.length > 0) await session.query(ADD, [...keysOf(generation, added), ...valuesOf(added)]);
+  await inParts(added, async (part) => {
+    await session.query(ADD, [...keysOf(generation, part), ...valuesOf(part)]);
+  });
   const changed = placed.filter(([, progress]) => rowPlaces.has(progress));
-  if (changed.length === 0) return;
-  const places = arrays.text(changed.map(([, progress]) => rowPlaces.get(progress) ?? null));
-  const [[count] = []] = await session.query(CHANGE, [places, ...valuesOf(changed)]);
-  if (Number(count) !== changed.length)
-    throw new RangeError(`${changed.length} rows of progress change, and the store found ${count}`);
+  await inParts(changed, async (part) => {
+    const places = arrays.text(part.map(([, progress]) => rowPlaces.get(progress) ?? null));
+    const [[count] = []] = await session.query(CHANGE, [places, ...valuesOf(part)]);
+    if (Number(count) !== part.length)
+      throw new RangeError(`${part.length} rows of progress change, and the store found ${count}`);
+  });
 }
 
 function valuesOf(placed: readonly Placed[]): unknown[] {
@@ -278,109 +301,4 @@ export async function saveAttempts(
     arrays.int8(rows.map(({ attempt }) => attempt.step.at)),
     arrays.int8(rows.map(({ attempt }) => attempt.held?.confirmsAt ?? null)),
   ]);
-}
-
-/** The players of a window that may be ranked: the best ones of before the slice. */
-const POOL: Statement = {
-  name: 'promotions_pool',
-  text: `select player_ref from promo_store.promotion_progress where generation = $1 and window_no = $2 and score > 0
-order by score desc, scored_no, player_ref limit $3`,
-};
-const RANKED: Statement = {
-  name: 'promotions_ranked',
-  text: 'select player_ref from promo_store.promotion_attempts where generation = $1 and window_no = $2 and is_held',
-};
-
-/** @param most the number of ranks, and of players that the slice may take from them */
-export async function rankedPlayers(
-  session: Session,
-  generation: number,
-  windowNo: number,
-  most: number,
-): Promise<string[]> {
-  const values = [generation, windowNo];
-  const [pool, ranked] = await Promise.all([
-    session.query(POOL, [...values, most]),
-    session.query(RANKED, values),
-  ]);
-  return [...new Set([...pool, ...ranked].map(([player]) => player ?? ''))];
-}
-
-const DUE_BOARDS: Statement = {
-  name: 'promotions_due_boards',
-  text: `select w.window_no, w.promotion_no, w.version, ${inMicros('w.starts_at')}, ${inMicros('w.ends_at')}, w.window_key from promo_store.promotion_windows w
-where w.closes_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond'
-  and not exists (select from promo_store.promotion_boards b where b.generation = $1 and b.window_no = w.window_no)
-  and exists (select from promo_store.promotion_progress p where p.generation = $1 and p.window_no = w.window_no)`,
-};
-
-/** A window with progress, by the numbers of its version. */
-export interface DueWindow {
-  readonly windowNo: number;
-  readonly promotionNo: number;
-  readonly version: number;
-  readonly window: PromotionWindow;
-}
-
-/** Leaderboards whose ranks count from now on. */
-export async function dueBoards(session: Session, generation: number, asOf: bigint): Promise<DueWindow[]> {
-  const rows = await session.query(DUE_BOARDS, [generation, asOf.toString()]);
-  return rows.map(([windowNo, promotionNo, version, startsAt, endsAt, key]) => ({
-    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
-    window: { key: key ?? '', startsAt: microsIn(startsAt), endsAt: microsIn(endsAt) },
-  }));
-}
-
-const DUE_CONFIRMATIONS: Statement = {
-  name: 'promotions_due_confirmations',
-  text: `select distinct w.window_no, w.promotion_no, w.version, ${inMicros('w.starts_at')}, ${inMicros('w.ends_at')}, w.window_key, a.player_ref
-from (select window_no, player_ref from promo_store.promotion_attempts
-  where generation = $1 and confirms_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond' order by confirms_at limit $3) a
-join promo_store.promotion_windows w using (window_no)`,
-};
-
-/** Players with a completion that is due for its confirmation, at most so many. */
-export async function dueConfirmations(
-  session: Session,
-  generation: number,
-  asOf: bigint,
-  most: number,
-): Promise<(DueWindow & { readonly playerRef: string })[]> {
-  const rows = await session.query(DUE_CONFIRMATIONS, [generation, asOf.toString(), most]);
-  return rows.map(([windowNo, promotionNo, version, startsAt, endsAt, key, playerRef]) => ({
-    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
-    window: { key: key ?? '', startsAt: microsIn(startsAt), endsAt: microsIn(endsAt) },
-    playerRef: playerRef ?? '',
-  }));
-}
-
-function microsIn(text: string | null | undefined): bigint | null {
-  return text == null ? null : BigInt(text);
-}
-
-const CLOSED: Statement = {
-  name: 'promotions_closed',
-  text: 'select window_no from promo_store.promotion_boards where generation = $1 and window_no = any($2::int[])',
-};
-const CLOSE: Statement = {
-  name: 'promotions_close',
-  text: `insert into promo_store.promotion_boards (generation, window_no, closed_at)
-select $1, window_no, closes_at from promo_store.promotion_windows where window_no = any($2::int[]) on conflict do nothing`,
-};
-
-export async function closedBoards(
-  session: Session,
-  generation: number,
-  windows: readonly number[],
-): Promise<Set<number>> {
-  if (windows.length === 0) return new Set();
-  return new Set((await session.query(CLOSED, [generation, windows])).map(([no]) => Number(no)));
-}
-
-export async function closeBoards(
-  session: Session,
-  generation: number,
-  windows: readonly number[],
-): Promise<void> {
-  if (windows.length > 0) await session.query(CLOSE, [generation, windows]);
 }

@@ -1,11 +1,12 @@
 /** Promotions as results of a fold (docs/rules.md, P1-P17). */
-import type { Results } from '../fold/fold';
+import { BATCH_NUMBERS, type Results, type Slice } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
 import { readCountedRows } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { countSlice } from './slice';
+import { SliceRows } from './slice-rows';
 
 /**
  * So long after a time, every verdict from before it is known. The time of a decision lies some seconds
@@ -64,10 +65,13 @@ export function makePromotionResults(): Results {
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       if (versions.length > 0) {
-        const counted = await readCountedRows(session, slice, countedScopeOf(versions));
+        const rowsOfSlice = new SliceRows(versions);
+        const scope = countedScopeOf(versions);
+        for (const page of pagesOf(slice, Number(rows)))
+          rowsOfSlice.match(await readCountedRows(session, page, scope));
         const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
         const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
-        await countSlice(session, { generation, isShown, versions, rows: counted, asOf });
+        await countSlice(session, { generation, isShown, rowsOfSlice, asOf });
       }
       return { rows: Number(rows), newestAt, rebuild };
     },
@@ -75,7 +79,7 @@ export function makePromotionResults(): Results {
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
-      await countSlice(session, { generation, isShown: true, versions, rows: [], asOf });
+      await countSlice(session, { generation, isShown: true, rowsOfSlice: new SliceRows(versions), asOf });
       return rebuild;
     },
     async keepOlder(session, from, to, since) {
@@ -91,6 +95,17 @@ export function makePromotionResults(): Results {
       return deleted === 0;
     },
   };
+}
+
+/** Rows that are read at once. Of the rest of a slice, memory holds what they change. */
+const PAGE_ROWS = 2_500;
+
+/** Parts of a slice, in the order of their numbers. */
+function* pagesOf(slice: Slice, rows: number): Generator<Slice> {
+  const batches = (slice.upTo - slice.after) / BATCH_NUMBERS;
+  const size = Math.max(1, Math.ceil((batches * PAGE_ROWS) / Math.max(rows, PAGE_ROWS))) * BATCH_NUMBERS;
+  for (let { after } = slice; after < slice.upTo; after += size)
+    yield { ...slice, after, upTo: Math.min(slice.upTo, after + size) };
 }
 
 async function readFoldedTo(session: Session, generation: number): Promise<bigint | null> {

@@ -3,21 +3,18 @@
  * counts files. Then it saves progress, attempts and completions.
  */
 import type { Session } from '../postgres/transaction';
-import type { PromotionWindow } from '../promotions/calendar';
-import { Counting, type Hit, hitsOf } from '../promotions/counting';
 import type { PlayerProgress } from '../promotions/player-progress';
+import * as boardRows from './board-rows';
 import { enterCompletions } from './completions';
-import type { CountedVersion } from './counted-versions';
-import type { CountedRow } from './credits';
 import * as stored from './progress-rows';
+import type { SliceRows } from './slice-rows';
 
 export interface CountedSlice {
   readonly generation: number;
   /** Whether readers see the generation: only this one changes the ledger of completions. */
   readonly isShown: boolean;
-  readonly versions: readonly CountedVersion[];
-  /** In the order of their numbers. */
-  readonly rows: readonly CountedRow[];
+  /** The rows of the slice, and the progress that they change. */
+  readonly rowsOfSlice: SliceRows;
   /** All rows from before this time are counted, in microseconds since 1970. */
   readonly asOf: bigint;
 }
@@ -25,7 +22,6 @@ export interface CountedSlice {
 /** Players whose completions are confirmed in one slice. The others follow in the next one. */
 const CONFIRMED_AT_ONCE = 2_000;
 
-type Matched = readonly [row: CountedRow, hits: readonly Hit<CountedVersion>[]];
 /** A leaderboard that is closed, or closes in the slice. */
 interface StoredBoard extends stored.StoredWindow {
   readonly wasClosed: boolean;
@@ -33,143 +29,76 @@ interface StoredBoard extends stored.StoredWindow {
 }
 
 export async function countSlice(session: Session, slice: CountedSlice): Promise<void> {
-  const { generation, isShown, versions, rows, asOf } = slice;
-  const matched = rows.map((row): Matched => [row, hitsOf(versions, row.entry, row.at)]);
-  const places = new Places(versions);
-  places.number(await stored.numberWindows(session, windowsOf(matched)));
-  for (const [{ playerRef }, hits] of matched)
-    for (const { version, window } of hits) places.progressOf(version, window, playerRef);
-  const boards = await findBoards(session, slice, matched, places);
-  for (const due of await stored.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
-    const version = places.versionOf(due);
+  const { generation, isShown, rowsOfSlice, asOf } = slice;
+  rowsOfSlice.number(await stored.numberWindows(session, rowsOfSlice.windowsToNumber()));
+  const boards = await findBoards(session, slice);
+  for (const due of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
+    const version = rowsOfSlice.versionOf(due);
     if (version === undefined) continue;
-    places.number([{ ...due, version }]);
-    places.progressOf(version, due.window, due.playerRef);
+    rowsOfSlice.number([{ ...due, version }]);
+    rowsOfSlice.progressOf(version, due.window, due.playerRef);
   }
-  const rowPlaces = await stored.loadProgress(session, generation, [...places.all()]);
+  const all = rowsOfSlice.all();
+  const rowPlaces = await stored.loadProgress(session, generation, all);
 
-  const { counting } = places;
+  const { counting } = rowsOfSlice;
   for (const { version, window, wasClosed, players } of boards) {
     const board = counting.judge.boardOf({ promotion: version.promotion, version: version.version, window });
     for (const progress of players) board.players.add(progress);
     if (wasClosed) board.restoreClosed();
   }
-  for (const [, progress] of places.all()) if (progress.hasAttempts) counting.judge.await(progress);
-  for (const [{ playerRef, sign, changeNo, at }, hits] of matched)
-    counting.addHits(hits, playerRef, sign, { changeNo, at });
+  for (const [, progress] of all) if (progress.hasAttempts) counting.judge.await(progress);
+  for (const { credited, sign, changeNo, at } of rowsOfSlice.rows)
+    counting.addCredits(credited, sign, { changeNo, at });
   const { entries, changed } = counting.endSlice(asOf);
 
+  const windowNoOf = (progress: PlayerProgress) => rowsOfSlice.placeOf(progress).windowNo;
   await stored.saveProgress(
     session,
     generation,
-    [...places.all()].filter(([, { lastStep }]) => lastStep !== null),
+    all.filter(([, { lastStep }]) => lastStep !== null),
     rowPlaces,
   );
   await stored.saveAttempts(
     session,
     generation,
-    [...changed].map(([progress, ordinals]) => [places.windowNoOf(progress), progress, ordinals]),
+    [...changed].map(([progress, ordinals]) => [windowNoOf(progress), progress, ordinals]),
   );
   const closing = boards.filter(({ wasClosed }) => !wasClosed).map(({ windowNo }) => windowNo);
-  await stored.closeBoards(session, generation, closing);
+  await boardRows.closeBoards(session, generation, closing);
   if (!isShown) return;
   await enterCompletions(
     session,
-    entries.map(([progress, entry]) => [places.windowNoOf(progress), entry]),
+    entries.map(([progress, entry]) => [windowNoOf(progress), entry]),
   );
-}
-
-function windowsOf(matched: readonly Matched[]): Omit<stored.StoredWindow, 'windowNo'>[] {
-  const windows = new Map<CountedVersion, Map<string, PromotionWindow>>();
-  for (const [, hits] of matched)
-    for (const { version, window } of hits) {
-      const byKey = windows.get(version) ?? new Map<string, PromotionWindow>();
-      windows.set(version, byKey);
-      if (!byKey.has(window.key)) byKey.set(window.key, window);
-    }
-  return [...windows].flatMap(([version, byKey]) =>
-    [...byKey.values()].map((window) => ({ version, window })),
-  );
-}
-
-/** The progress that a slice needs, with the numbers of its windows. */
-class Places {
-  readonly counting: Counting;
-  private readonly windows = new Map<CountedVersion, Map<string, number>>();
-  private readonly placed = new Map<PlayerProgress, number>();
-
-  constructor(private readonly versions: readonly CountedVersion[]) {
-    this.counting = new Counting(versions);
-  }
-
-  versionOf({
-    promotionNo,
-    version,
-  }: Pick<stored.DueWindow, 'promotionNo' | 'version'>): CountedVersion | undefined {
-    return this.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
-  }
-
-  number(windows: readonly stored.StoredWindow[]): void {
-    for (const { windowNo, version, window } of windows) {
-      const byKey = this.windows.get(version) ?? new Map<string, number>();
-      this.windows.set(version, byKey);
-      byKey.set(window.key, windowNo);
-    }
-  }
-
-  progressOf(version: CountedVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
-    const windowNo = this.windowNoIn(version, window);
-    const progress = this.counting.progressOf(version, window, playerRef);
-    this.placed.set(progress, windowNo);
-    return progress;
-  }
-
-  windowNoIn(version: CountedVersion, window: PromotionWindow): number {
-    const windowNo = this.windows.get(version)?.get(window.key);
-    if (windowNo === undefined) throw new RangeError('a window of the slice has no number');
-    return windowNo;
-  }
-
-  windowNoOf(progress: PlayerProgress): number {
-    const windowNo = this.placed.get(progress);
-    if (windowNo === undefined) throw new RangeError('progress of the slice has no place');
-    return windowNo;
-  }
-
-  *all(): Generator<stored.Placed> {
-    for (const [progress, windowNo] of this.placed) yield [windowNo, progress];
-  }
 }
 
 /** The leaderboards that are closed or close in the slice, each with the players that it may rank. */
 async function findBoards(
   session: Session,
-  { generation, versions, asOf }: CountedSlice,
-  matched: readonly Matched[],
-  places: Places,
+  { generation, rowsOfSlice, asOf }: CountedSlice,
 ): Promise<StoredBoard[]> {
-  if (!versions.some(({ promotion }) => promotion.goal.rule === 'rank')) return [];
+  if (!rowsOfSlice.hasBoards) return [];
   /** Windows with rows of the slice: their latest row, and how many there are. */
-  const touched = new Map<
-    number,
-    { readonly version: CountedVersion; readonly window: PromotionWindow; latest: bigint; rows: number }
-  >();
-  for (const [{ at }, hits] of matched)
-    for (const { version, window } of hits) {
-      if (version.promotion.goal.rule !== 'rank') continue;
-      const windowNo = places.windowNoIn(version, window);
-      const found = touched.get(windowNo) ?? { version, window, latest: at, rows: 0 };
-      touched.set(windowNo, found);
-      found.rows++;
-      if (at > found.latest) found.latest = at;
+  const touched = new Map<number, stored.StoredWindow & { latest: bigint; rows: number }>();
+  for (const { at, credited } of rowsOfSlice.rows)
+    for (const { progress } of credited) {
+      if (progress.promotion.goal.rule !== 'rank') continue;
+      const place = rowsOfSlice.placeOf(progress);
+      const found = touched.get(place.windowNo);
+      if (found === undefined) touched.set(place.windowNo, { ...place, latest: at, rows: 1 });
+      else {
+        found.rows++;
+        if (at > found.latest) found.latest = at;
+      }
     }
-  for (const due of await stored.dueBoards(session, generation, asOf)) {
-    const version = places.versionOf(due);
+  for (const due of await boardRows.dueBoards(session, generation, asOf)) {
+    const version = rowsOfSlice.versionOf(due);
     if (version === undefined || touched.has(due.windowNo)) continue;
-    places.number([{ ...due, version }]);
-    touched.set(due.windowNo, { version, window: due.window, latest: asOf, rows: 0 });
+    rowsOfSlice.number([{ ...due, version }]);
+    touched.set(due.windowNo, { ...due, version, latest: asOf, rows: 0 });
   }
-  const closed = await stored.closedBoards(session, generation, [...touched.keys()]);
+  const closed = await boardRows.closedBoards(session, generation, [...touched.keys()]);
   const boards: StoredBoard[] = [];
   for (const [windowNo, { version, window, latest, rows }] of touched) {
     const wasClosed = closed.has(windowNo);
@@ -178,8 +107,8 @@ async function findBoards(
     if (!wasClosed && !closes) continue;
     const { goal } = version.promotion;
     const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + rows;
-    const refs = await stored.rankedPlayers(session, generation, windowNo, most);
-    const players = refs.map((playerRef) => places.progressOf(version, window, playerRef));
+    const refs = await boardRows.rankedPlayers(session, generation, windowNo, most);
+    const players = refs.map((playerRef) => rowsOfSlice.progressOf(version, window, playerRef));
     boards.push({ windowNo, version, window, wasClosed, players });
   }
   return boards;

@@ -29,6 +29,12 @@ export interface Hit<V extends PromotionVersion = PromotionVersion> {
   readonly credits: readonly Credit[];
 }
 
+/** The credits of an entry in the progress of one player. */
+export interface CreditedProgress {
+  readonly progress: PlayerProgress;
+  readonly credits: readonly Credit[];
+}
+
 /** The verdict, or the change of an attribution, that changes progress. */
 export type CountedStep = ProgressStep & { readonly changeNo: number };
 
@@ -65,13 +71,20 @@ export class Counting {
   }
 
   addHits(hits: readonly Hit[], playerRef: string, sign: 1n | -1n, step: CountedStep): void {
+    const credited = hits.map(({ version, window, credits }) => ({
+      progress: this.progressOf(version, window, playerRef),
+      credits,
+    }));
+    this.addCredits(credited, sign, step);
+  }
+
+  addCredits(credited: readonly CreditedProgress[], sign: 1n | -1n, step: CountedStep): void {
     // All rows of one verdict are one step: a refund takes its whole round back at once.
     if (step.changeNo !== this.step.changeNo) this.endStep();
     this.step = step;
-    for (const { version, window, credits } of hits) {
-      const progress = this.progressOf(version, window, playerRef);
+    for (const { progress, credits } of credited) {
       this.judge.prepare(progress, step.at);
-      for (const credit of credits) progress.add(signed(credit, sign));
+      for (const credit of credits) progress.add(sign === 1n ? credit : negative(credit));
       this.changed.add(progress);
     }
   }
@@ -119,6 +132,6 @@ export function isOf(
   return (since === null || begin >= since) && (until === null || begin < until);
 }
 
-function signed({ item, currency, amount }: Credit, sign: 1n | -1n): Credit {
-  return { item, currency, amount: amount * sign };
+function negative({ item, currency, amount }: Credit): Credit {
+  return { item, currency, amount: -amount };
 }

@@ -26,24 +26,28 @@ export type Match =
   | { readonly window: PromotionWindow; readonly credits: readonly Credit[] }
   | { readonly miss: MissReason };
 
+const REASONS = Object.keys(MISS_REASONS);
+
 /** @returns undefined where the promotion counts no events of this kind or operator */
 export function matchEntry(promotion: CompiledPromotion, entry: LedgerEntry): Match | undefined {
-  const terms = promotion.terms.filter(({ kind }) => kind === entry.kind);
-  if (terms.length === 0 || promotion.definition.operator !== entry.operatorId) return undefined;
-  const { brands, calendar, acceptsLate } = promotion;
+  const { terms, brands, calendar, acceptsLate } = promotion;
+  if (!terms.some(({ kind }) => kind === entry.kind)) return undefined;
+  if (promotion.definition.operator !== entry.operatorId) return undefined;
   if (brands !== null && (entry.brand === null || !brands.has(entry.brand))) return { miss: 'other_brand' };
   const window = calendar.at(countedTimeOf(entry));
   if (window === undefined) return { miss: 'outside_window' };
   if (acceptsLate !== null && window.endsAt !== null && entry.decidedAt >= window.endsAt + acceptsLate)
     return { miss: 'late' };
-  const misses = terms.map((term) => missOf(term, entry));
-  const credits = terms
-    .filter((_, index) => misses[index] === undefined)
-    .map((term) => creditOf(promotion, term, entry));
+  const credits: Credit[] = [];
+  /** Of several terms, the one that came nearest has the reason. */
+  let nearest: MissReason | undefined;
+  for (const term of terms) {
+    if (term.kind !== entry.kind) continue;
+    const miss = missOf(term, entry);
+    if (miss === undefined) credits.push(creditOf(promotion, term, entry));
+    else if (nearest === undefined || REASONS.indexOf(miss) > REASONS.indexOf(nearest)) nearest = miss;
+  }
   if (credits.length > 0) return { window, credits };
-  const [nearest] = Object.keys(MISS_REASONS)
-    .filter((reason): reason is MissReason => misses.some((miss) => miss === reason))
-    .reverse();
   return nearest === undefined ? undefined : { miss: nearest };
 }
 

@@ -1,0 +1,94 @@
+/** The progress that a slice needs, with the numbers of its windows, and the rows that change it. */
+import type { PromotionWindow } from '../promotions/calendar';
+import { Counting, type CreditedProgress, hitsOf } from '../promotions/counting';
+import type { PlayerProgress } from '../promotions/player-progress';
+import type { DueWindow } from './board-rows';
+import type { CountedVersion } from './counted-versions';
+import type { CountedRow } from './credits';
+import type { Placed, StoredWindow } from './progress-rows';
+
+/** A row that changes progress. It is smaller than its entry: a slice keeps all of them at once. */
+export interface MatchedRow {
+  readonly changeNo: number;
+  /** Microseconds since 1970. */
+  readonly at: bigint;
+  readonly sign: 1n | -1n;
+  readonly credited: readonly CreditedProgress[];
+}
+
+export class SliceRows {
+  readonly counting: Counting;
+  /** In the order of their numbers. */
+  readonly rows: MatchedRow[] = [];
+  private readonly windows = new Map<CountedVersion, Map<string, number>>();
+  private readonly found = new Map<PlayerProgress, CountedVersion>();
+
+  constructor(private readonly versions: readonly CountedVersion[]) {
+    this.counting = new Counting(versions);
+  }
+
+  /** Whether a version is a leaderboard. */
+  get hasBoards(): boolean {
+    return this.versions.some(({ promotion }) => promotion.goal.rule === 'rank');
+  }
+
+  /** Adds rows of the slice, in the order of their numbers. */
+  match(rows: readonly CountedRow[]): void {
+    for (const { entry, playerRef, sign, changeNo, at } of rows) {
+      const hits = hitsOf(this.versions, entry, at);
+      if (hits.length === 0) continue;
+      const credited = hits.map(({ version, window, credits }) => ({
+        progress: this.progressOf(version, window, playerRef),
+        credits,
+      }));
+      this.rows.push({ changeNo, at, sign, credited });
+    }
+  }
+
+  versionOf({
+    promotionNo,
+    version,
+  }: Pick<DueWindow, 'promotionNo' | 'version'>): CountedVersion | undefined {
+    return this.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
+  }
+
+  /** The windows of the progress so far. */
+  windowsToNumber(): Omit<StoredWindow, 'windowNo'>[] {
+    const windows = new Map<CountedVersion, Map<string, PromotionWindow>>();
+    for (const [{ window }, version] of this.found) {
+      const byKey = windows.get(version) ?? new Map<string, PromotionWindow>();
+      windows.set(version, byKey);
+      byKey.set(window.key, window);
+    }
+    return [...windows].flatMap(([version, byKey]) =>
+      [...byKey.values()].map((window) => ({ version, window })),
+    );
+  }
+
+  number(windows: readonly StoredWindow[]): void {
+    for (const { windowNo, version, window } of windows) {
+      const byKey = this.windows.get(version) ?? new Map<string, number>();
+      this.windows.set(version, byKey);
+      byKey.set(window.key, windowNo);
+    }
+  }
+
+  progressOf(version: CountedVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
+    const progress = this.counting.progressOf(version, window, playerRef);
+    if (!this.found.has(progress)) this.found.set(progress, version);
+    return progress;
+  }
+
+  /** The version and the window of progress. */
+  placeOf(progress: PlayerProgress): StoredWindow {
+    const version = this.found.get(progress);
+    const windowNo = version && this.windows.get(version)?.get(progress.window.key);
+    if (version === undefined || windowNo === undefined)
+      throw new RangeError('progress of the slice has no window with a number');
+    return { windowNo, version, window: progress.window };
+  }
+
+  all(): Placed[] {
+    return [...this.found.keys()].map((progress) => [this.placeOf(progress).windowNo, progress]);
+  }
+}
