@@ -43,8 +43,12 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     return row === undefined ? [] : [[numberText(row.newestAt)]];
   },
   promotion_versions: ({ ledger }) =>
-    ledger.versions.map(({ version, definition, since, until, removedAt, promotionNo }) => [
-      ...[String(version), '1', JSON.stringify(toPromotionsJson({ promotions: [definition] }).promotions[0])],
+    ledger.versions.map(({ version, documentVersion, definition, since, until, removedAt, promotionNo }) => [
+      ...[
+        String(version),
+        String(documentVersion),
+        JSON.stringify(toPromotionsJson({ promotions: [definition] }).promotions[0]),
+      ],
       ...[timeText(since), timeText(until), timeText(removedAt), String(promotionNo)],
     ]),
   promotions_counted: ({ seen }, [generation]) =>

@@ -53,6 +53,8 @@ export function idOf(
   });
 }
 
+const latestOf = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+
 const isOfAttempt = (entry: CompletionRow, { windowNo, player, ordinal }: AttemptState): boolean =>
   entry.windowNo === windowNo && entry.player === player && entry.ordinal === ordinal;
 
@@ -80,9 +82,12 @@ function rowsOf(columns: readonly unknown[]): (readonly Text[])[] {
   return (lists[0] ?? []).map((_, place) => lists.map((list) => list[place] ?? null));
 }
 
-const entryRow = (id: string, change: number, row: Omit<CompletionRow, 'id' | 'change'>): CompletionRow => ({
-  ...{ id, change, windowNo: row.windowNo, player: row.player, ordinal: row.ordinal, attempt: row.attempt },
-});
+const entryRow = (
+  id: string,
+  change: number,
+  { windowNo, player, ordinal, attempt }: Omit<CompletionRow, 'id' | 'change' | 'changedAt'>,
+  changedAt: bigint,
+): CompletionRow => ({ id, change, windowNo, player, ordinal, attempt, changedAt });
 
 function sweep<T extends { readonly generation: number }>(rows: Map<string, T>, no: unknown): Text[][] {
   let count = 0;
@@ -142,7 +147,12 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       );
       if (row === undefined) {
         row = {
-          ...{ windowNo: windows.size + 1, promotionNo, version, key: key ?? '' },
+          ...{
+            windowNo: session.nextWindowNo(keyOfRow(promotionNo, version, key ?? '')),
+            promotionNo,
+            version,
+            key: key ?? '',
+          },
           ...{ startsAt: instantOf(startsAt), endsAt: instantOf(endsAt), closesAt: instantOf(closesAt) },
         };
         windows.set(row.windowNo, row);
@@ -270,16 +280,16 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       session.changed().boards.set(keyOfRow(generation, windowNo), { generation, windowNo });
     return [];
   },
-  promotions_enter(session, [ids, changes, windows, players, ordinals, attempts]) {
+  promotions_enter(session, [ids, changes, windows, players, ordinals, attempts, , times]) {
     const texts = textsOf(ids);
     enter(
       session,
-      rowsOf([changes, windows, players, ordinals, attempts]).map(
-        ([change, windowNo, player, ordinal, attempt], place) =>
-          entryRow(texts[place] ?? '', Number(change), {
-            ...{ windowNo: Number(windowNo), player: player ?? '' },
-            ...{ ordinal: Number(ordinal), attempt: Number(attempt) },
-          }),
+      rowsOf([changes, windows, players, ordinals, attempts, times]).map(
+        ([change, windowNo, player, ordinal, attempt, at], place) => {
+          const key = { windowNo: Number(windowNo), player: player ?? '' };
+          const row = { ...key, ordinal: Number(ordinal), attempt: Number(attempt) };
+          return entryRow(texts[place] ?? '', Number(change), row, BigInt(at ?? 0));
+        },
       ),
     );
     return [];
@@ -298,13 +308,17 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     const last = new Map<string, CompletionRow>();
     for (const entry of session.seen.completions) {
       const key = keyOfRow(generation, entry.windowNo, entry.player, entry.ordinal);
-      if (entry.attempt > (last.get(key)?.attempt ?? 0)) last.set(key, entry);
+      const { attempt, changedAt } = last.get(key) ?? entry;
+      last.set(key, {
+        ...{ ...entry, attempt: Math.max(attempt, entry.attempt) },
+        changedAt: latestOf(changedAt, entry.changedAt),
+      });
     }
-    for (const [key, { windowNo, player, ordinal, attempt }] of last) {
+    for (const [key, { windowNo, player, ordinal, attempt, changedAt }] of last) {
       const found = session.seen.attempts.get(key);
       // Versions of the model have no bounds, so each window counts.
       if ((found?.attempt ?? 0) >= attempt) continue;
-      const none = { isHeld: false, decidedNo: null, decidedAt: session.now(), confirmsAt: null };
+      const none = { isHeld: false, decidedNo: null, decidedAt: changedAt, confirmsAt: null };
       putAttempt(session, { ...none, ...found, generation, windowNo, player, ordinal, attempt });
       const { progress } = session.changed();
       const ofPlayer = keyOfRow(generation, windowNo, player);
@@ -338,8 +352,13 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         entry.change === 0 && !has(entry.id, 1) ? [[entry.id, entry] as const] : [],
       ),
     );
-    const revoked = [...present].filter(([id]) => !held.has(id)).map(([id, row]) => entryRow(id, 1, row));
-    const completed = [...held].filter(([id]) => !present.has(id)).map(([id, row]) => entryRow(id, 0, row));
+    const newestAt = session.seen.generations.get(Number(generation))?.newestAt ?? session.now();
+    const revoked = [...present]
+      .filter(([id]) => !held.has(id))
+      .map(([id, row]) => entryRow(id, 1, row, newestAt));
+    const completed = [...held]
+      .filter(([id]) => !present.has(id))
+      .map(([id, row]) => entryRow(id, 0, row, row.decidedAt));
     const confirmed = [...held]
       .filter(
         ([id, { windowNo, confirmsAt }]) =>
@@ -347,7 +366,9 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
           confirmsAt === null &&
           !(present.has(id) && has(id, 2)),
       )
-      .map(([id, row]) => entryRow(id, 2, row));
+      .map(([id, row]) =>
+        entryRow(id, 2, row, row.decidedAt + (promotionOf(session, row.windowNo).confirmAfter ?? 0n)),
+      );
     enter(session, [...revoked, ...completed, ...confirmed]);
     return [];
   },

@@ -19,6 +19,8 @@ export interface FoldSession {
   now(): bigint;
   lineage(): string;
   lastBatch(): number;
+  /** The number of a window that has none yet. */
+  nextWindowNo(key: string): number;
   readonly ledger: LedgerTables;
   /** The tables as the transaction sees them. */
   readonly seen: FoldTables;

@@ -1,6 +1,7 @@
 /**
- * A model of the store of a fold. It has one lock, transactions of READ COMMITTED, batches that are open, and
- * a standby that lacks the last transactions.
+ * A model of the store of a fold. It has one lock, transactions of READ COMMITTED, and batches that are open.
+ * A standby may take over that lacks the last transactions. test/ledger/fold-model.test.ts compares its
+ * statements with Postgres.
  */
 import { IDLE_TIMEOUT_MS, LOCK_TIMEOUT_MS } from '../../src/postgres/transaction';
 import { LEDGER_STATEMENTS } from './fold-ledger-statements';
@@ -34,6 +35,7 @@ export class FoldStoreModel {
   timeline = 1;
   /** How often rows of another store came. */
   arrivals = 0;
+  private windows = 0;
   private readonly states: CommittedState[] = [];
   private readonly backends = new Set<FoldBackend>();
 
@@ -54,6 +56,11 @@ export class FoldStoreModel {
 
   lineage(): string {
     return `system/${this.timeline}/${this.arrivals}`;
+  }
+
+  /** Numbers are in no order, and a transaction that fails uses them up. */
+  nextWindowNo(_key: string): number {
+    return ++this.windows;
   }
 
   get committed(): CommittedState {
@@ -171,6 +178,7 @@ export class FoldBackend {
       now: () => store.now(),
       lineage: () => store.lineage(),
       lastBatch: () => store.lastBatchNo,
+      nextWindowNo: (key) => store.nextWindowNo(key),
       ledger: store.committed.ledger,
       get seen() {
         return draft() ?? store.committed.tables;

@@ -34,6 +34,7 @@ export interface RefundedRound {
 
 export interface PromotionRow extends DefinedVersion {
   readonly promotionNo: number;
+  readonly documentVersion: number;
 }
 
 /** The tables that other processes write. */
@@ -102,6 +103,7 @@ export interface CompletionRow {
   readonly player: string;
   readonly ordinal: number;
   readonly attempt: number;
+  readonly changedAt: bigint;
 }
 
 /** The tables that the fold writes. The keys of rows are their primary keys, joined. */
@@ -116,8 +118,9 @@ export interface FoldTables {
   readonly completions: CompletionRow[];
 }
 
+/** A migration adds the row of the fold. */
 export const emptyTables = (): FoldTables => ({
-  fold: null,
+  fold: { generation: 0, holder: null, heldUntil: null },
   generations: new Map(),
   counted: new Map(),
   windows: new Map(),

@@ -57,7 +57,15 @@ export async function playFold(
 
 const versionRows = (flows: readonly string[]): PromotionRow[] =>
   definitionsOf(...flows).map((definition, place) => ({
-    ...{ promotionNo: place + 1, version: 1, definition, since: null, until: null, removedAt: null },
+    ...{
+      promotionNo: place + 1,
+      documentVersion: 1,
+      version: 1,
+      definition,
+      since: null,
+      until: null,
+      removedAt: null,
+    },
   }));
 const VERSIONS = versionRows([...Object.values(FLOWS), DAILY_RACE, LATE_CONFIRMED]);
 

@@ -1,0 +1,236 @@
+/**
+ * The simulator's model of the store of a fold answers each statement as Postgres does. The fold of
+ * promotions runs on Postgres, and the model runs each of its statements with the same values.
+ */
+import { makeRandom } from '../../dev/random';
+import { type Fold, makeFold } from '../../src/fold/fold';
+import type { Row } from '../../src/postgres/pipeline';
+import type { Store, StoreConnection } from '../../src/postgres/transaction';
+import { inTransaction } from '../../src/postgres/transaction';
+import { applyPromotions } from '../../src/promotion-store/documents';
+import { makePromotionResults } from '../../src/promotion-store/results';
+import { readPromotionVersions } from '../../src/promotion-store/versions';
+import { type FoldBackend, FoldStoreModel } from '../simulation/fold-store';
+import {
+  keyOfRow,
+  type LedgerTables,
+  listOf,
+  type RefundedRound,
+  type Verdict,
+} from '../simulation/fold-tables';
+import { Scheduler } from '../simulation/scheduler';
+import { freshStore, type TestStore } from '../support/ledger';
+import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
+import { definitionsOf } from '../support/promotions';
+
+const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 3);
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore();
+});
+afterEach(() => store.close());
+
+const micros = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
+const HISTORY = `select h.verdict_id, h.event_id, f.operator_id, h.kind, h.round_no, b.brand_id, h.player_ref, u.code, coalesce(h.amount_minor, 0), h.game_id,
+  coalesce(${micros('h.occurred_at')}, ${micros('h.decided_at')}), ${micros('h.decided_at')}, h.counted
+from promo_store.history h join promo_store.feeds f using (feed_no) left join promo_store.brands b on b.brand_no = h.brand_no
+left join promo_store.currencies u on u.currency_no = h.currency_no order by h.verdict_id`;
+const REFUNDS = `select round_no, ${micros('opened_at')}, ${micros('coalesce(refunded_at, opened_at)')}, refunded_by from promo_store.refunds`;
+
+/** The ledger and the definitions of Postgres, as the model has them. */
+async function readLedger(): Promise<LedgerTables> {
+  const history = (await store.rows(HISTORY)).map(
+    ([verdictId, eventId, operatorId, kind, ...row]): Verdict => {
+      const [roundNo, brand, player, currency, amount, game, occurredAt, decidedAt, isCounted] = row;
+      return {
+        ...{ verdictId: Number(verdictId), eventId: eventId ?? '', operatorId: operatorId ?? '' },
+        ...{ kind: Number(kind), round: roundNo ?? null, roundNo: roundNo == null ? null : Number(roundNo) },
+        ...{ brand: brand ?? '', player: player ?? '', currency: currency ?? null, game: game ?? null },
+        ...{ amount: BigInt(amount ?? 0), occurredAt: BigInt(occurredAt ?? 0) },
+        ...{ decidedAt: BigInt(decidedAt ?? 0), isCounted: isCounted === 't' },
+      };
+    },
+  );
+  const refunds = (await store.rows(REFUNDS)).map(
+    ([no, openedAt, refundedAt, by]): [number, RefundedRound] => [
+      Number(no),
+      {
+        ...{ roundNo: Number(no), openedAt: BigInt(openedAt ?? 0), refundedAt: BigInt(refundedAt ?? 0) },
+        refundedBy: by ?? '',
+      },
+    ],
+  );
+  const versions = await inTransaction(store.pool, readPromotionVersions);
+  return { history, refunds: new Map(refunds), versions };
+}
+
+/** The model with the clock, the lineage and the numbers of Postgres. */
+class ModelOfPostgres extends FoldStoreModel {
+  lineageText = '';
+  readonly windowNos = new Map<string, number>();
+
+  override now(): bigint {
+    return BigInt(Date.now()) * 1_000n;
+  }
+  override lineage(): string {
+    return this.lineageText;
+  }
+  override nextWindowNo(key: string): number {
+    return this.windowNos.get(key) ?? super.nextWindowNo(key);
+  }
+}
+
+/** A time of Postgres as the number that the model has. */
+function plain(value: string | null): string | null {
+  const [, seconds, fraction = '', zone] =
+    /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d+))?([+-]\d\d)$/.exec(value ?? '') ?? [];
+  if (seconds === undefined) return value;
+  return String(BigInt(Date.parse(`${seconds}${zone}:00`)) * 1_000n + BigInt(fraction.padEnd(6, '0') || 0));
+}
+
+/** JSON is the same with its keys in another order, and with other blanks. */
+const sorted = (_: string, value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : value;
+const isJson = (value: string | null): value is string => value !== null && /^[[{]/.test(value);
+const comparable = (rows: readonly Row[]): string[] =>
+  rows
+    .map((row) =>
+      JSON.stringify(
+        row.map((value) => (isJson(value) ? JSON.stringify(JSON.parse(value), sorted) : plain(value))),
+      ),
+    )
+    .sort();
+
+/** Their answers are settings and times. */
+const NOT_COMPARED = ['fold_settings', 'promotions_loops', 'fold_lag', 'fold_still_idle'];
+
+/** A store that also asks the model. */
+class Compared implements Store {
+  readonly compared = new Map<string, number>();
+  private readonly places = new Map<string, string>();
+  constructor(private readonly model: ModelOfPostgres) {}
+
+  async acquire(): Promise<StoreConnection> {
+    const connection = await store.pool.acquire();
+    const backend = this.model.open();
+    return {
+      begin: async () => {
+        await backend.run('begin', []);
+        await connection.begin();
+      },
+      query: async (statement, values = []) => {
+        const rows = await connection.query(statement, values);
+        await this.compare(backend, statement.name, values, rows);
+        return rows;
+      },
+      write: async (writes) => {
+        await connection.write(writes);
+        for (const { name } of writes) await backend.run(name, []);
+      },
+      release: (isClean) => {
+        backend.end();
+        connection.release(isClean);
+      },
+    };
+  }
+
+  private async compare(
+    backend: FoldBackend,
+    name: string,
+    values: readonly unknown[],
+    rows: readonly Row[],
+  ): Promise<void> {
+    if (name === 'promotions_number_windows')
+      for (const [no, promotionNo = '', version = '', key = ''] of rows)
+        this.model.windowNos.set(keyOfRow(promotionNo ?? '', version ?? '', key ?? ''), Number(no));
+    const given = values.map((value) => (typeof value === 'string' ? plain(value) : value));
+    if (name === 'promotions_change')
+      given[0] = listOf(given[0]).map((place) => this.places.get(place ?? ''));
+    const answer = await backend.run(name, given);
+    if (name === 'promotions_load') this.follow(rows, answer);
+    if (NOT_COMPARED.includes(name)) return;
+    this.compared.set(name, (this.compared.get(name) ?? 0) + rows.length);
+    const withoutPlaces = (each: readonly Row[]) =>
+      name === 'promotions_load' ? each.map(([no = null, , ...row]) => [no, ...row]) : each;
+    expect([name, comparable(withoutPlaces(answer))]).toEqual([name, comparable(withoutPlaces(rows))]);
+  }
+
+  /** A row of progress has a place in Postgres, and its key in the model. */
+  private follow(rows: readonly Row[], answer: readonly Row[]): void {
+    const keys = new Map(answer.map(([no, key]) => [no, key ?? '']));
+    for (const [no, place] of rows) this.places.set(place ?? '', keys.get(no) ?? '');
+  }
+}
+
+async function apply(...flows: readonly string[]): Promise<void> {
+  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+}
+
+/** Statements of which at least one answer had a row. */
+const WITH_ROWS = [
+  ...['fold_generations', 'fold_horizon', 'fold_lineage', 'fold_lock', 'fold_peek', 'promotion_versions'],
+  ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
+  ...['promotions_measure', 'promotions_number_windows', 'promotions_pool', 'promotions_ranked'],
+  ...[
+    'promotions_read',
+    'promotions_read_refunds',
+    'promotions_read_near',
+    'promotions_sweep_promotion_progress',
+  ],
+];
+
+test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
+  'each statement of the fold of promotions gets the same answer from the model of the simulator: seed %i [P16] [L5]',
+  async (seed) => {
+    const random = makeRandom(seed);
+    store.damaged = true;
+    await apply(...Object.values<string>(FLOWS).slice(1), DAILY_RACE, LATE_CONFIRMED);
+    const scheduler = new Scheduler(random, false);
+    const model = new ModelOfPostgres(scheduler, 0, await readLedger(), () => undefined);
+    model.lineageText = (await store.value('select promo.lineage()')) ?? '';
+    const compared = new Compared(model);
+    let time = 0;
+    const goal = { rows: 40, ms: 500 };
+    const fold: Fold = makeFold(compared, makePromotionResults(), {
+      ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
+    });
+    const follow = async () => {
+      model.write(await readLedger());
+      model.lastBatchNo = Number(await store.value('select promo_store.last_batch()'));
+    };
+    const foldAll = async () => {
+      await follow();
+      for (let idle = 0; idle < 3; ) if ((await fold.step()).kind === 'idle') idle++;
+    };
+    await foldAll();
+    const acme = store.partition('acme');
+    const events = random.shuffled(feedOf(random).events);
+    for (let from = 0; from < events.length; from += 15) {
+      await acme.read(...events.slice(from, from + 15).map(eventBytes));
+      await follow();
+      await fold.step();
+    }
+    await foldAll();
+    await apply(...Object.values<string>(FLOWS), DAILY_RACE, LATE_CONFIRMED);
+    await foldAll();
+    await store.pool.query(
+      `update promo_store.history set counted = false where kind in (1, 3, 5) and verdict_id % 3 = 0 and counted`,
+    );
+    await follow();
+    expect(await fold.rebuild('entries were taken away by hand')).toBe(true);
+    await foldAll();
+    await acme.read(
+      ...events.map((event) =>
+        eventBytes({ ...event, id: `again-${event.id}`, round: event.round && `again-${event.round}` }),
+      ),
+    );
+    await foldAll();
+    await fold.release();
+    const withRows = [...compared.compared].flatMap(([name, rows]) => (rows > 0 ? [name] : []));
+    expect(WITH_ROWS.filter((name) => !withRows.includes(name))).toEqual([]);
+  },
+);
