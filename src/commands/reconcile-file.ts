@@ -2,7 +2,7 @@
 import { print } from '../cli/output';
 import type { WholeFile } from '../cli/whole-file';
 import type { Connection } from '../domain/reference';
-import { contentOf, contentsDiffer } from '../reconciliation/asked';
+import { contentOf, contentsDiffer } from '../reconciliation/entry';
 import { repeated, type Standing } from '../reconciliation/standing';
 import { Totals } from '../reconciliation/totals';
 import { readEntries } from './reconcile-input';
@@ -63,7 +63,7 @@ export async function compareFile(
         const found = standings[index];
         if (found === undefined) throw new Error('an entry has no standing');
         const standing = withRepeat(entry, found, seen);
-        totals.add(entry.asked, standing);
+        totals.add(entry.parsed, standing);
         if (standing.action === 'resend' && entry.bytes !== null)
           await out.resend?.write(inOneLine(entry.bytes), '\n');
         if (standing.action === 'correct') await out.mend?.write(asCorrection(entry, standing));
@@ -93,11 +93,11 @@ const FORGOTTEN = `repeats were found among the first ${MOST_IDS.toLocaleString(
 /** Yields each slice with its answer. While one answer is awaited, the next slice is read. */
 async function* lookAhead<Slice, Answer>(
   slices: AsyncIterable<Slice>,
-  ask: (entries: Slice) => Promise<Answer>,
+  lookUp: (entries: Slice) => Promise<Answer>,
 ): AsyncGenerator<{ readonly entries: Slice; readonly standings: Answer }> {
   let before: { entries: Slice; answer: Promise<Answer> } | null = null;
   for await (const entries of slices) {
-    const answer = ask(entries);
+    const answer = lookUp(entries);
     // It is awaited one slice later.
     answer.catch(() => undefined);
     if (before !== null) yield { entries: before.entries, standings: await before.answer };
@@ -107,10 +107,10 @@ async function* lookAhead<Slice, Answer>(
 }
 
 /** Compares an entry with an earlier one of the same id. */
-function withRepeat({ line, asked }: Entry, standing: Standing, seen: SeenIds): Standing {
-  if (asked.eventId === null) return standing;
-  const content = contentOf(asked);
-  const first = seen.add(asked.eventId, { line, contentHash: content });
+function withRepeat({ line, parsed }: Entry, standing: Standing, seen: SeenIds): Standing {
+  if (parsed.eventId === null) return standing;
+  const content = contentOf(parsed);
+  const first = seen.add(parsed.eventId, { line, contentHash: content });
   if (first === undefined) return standing;
   return repeated(standing, first.line, contentsDiffer(first.contentHash, content));
 }

@@ -3,8 +3,8 @@ import { MAX_LINE_BYTES, readEvents, readLines } from '../check/lines';
 import { openInput } from '../cli/open-input';
 import { ConfigError } from '../config/config';
 import type { Connection } from '../domain/reference';
-import { type Asked, readAsked, unidentified } from '../reconciliation/asked';
 import { readCsvHead, readCsvLine } from '../reconciliation/csv';
+import { type ReconcileEntry, readEntry, unidentified } from '../reconciliation/entry';
 import type { Entry } from './reconcile-report';
 
 export interface EntriesInput {
@@ -26,7 +26,7 @@ export interface EntriesInput {
 export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly Entry[]> {
   const { file, isCsv, connection, atOnce, stop, counted, notice, onHead } = input;
   const lines = readLines(counted(withoutGzip(openInput(file, stop))));
-  let read = (bytes: Buffer): Asked => readAsked(bytes, connection);
+  let read = (bytes: Buffer): ReconcileEntry => readEntry(bytes, connection);
   let isFirst = true;
   for await (const block of isCsv ? lines : readEvents(lines, notice)) {
     let from = 0;
@@ -44,12 +44,12 @@ export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly
     for (; from < block.length; from += atOnce)
       yield block.slice(from, from + atOnce).map(({ number, bytes }) => ({
         ...{ line: number, bytes },
-        asked: bytes === null ? TOO_LONG : read(bytes),
+        parsed: bytes === null ? TOO_LONG : read(bytes),
       }));
   }
 }
 
-const TOO_LONG: Asked = unidentified(null, [
+const TOO_LONG: ReconcileEntry = unidentified(null, [
   {
     reason: 'no_idempotency_key',
     field: '',

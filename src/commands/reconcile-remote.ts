@@ -4,10 +4,10 @@ import { isUtf8 } from 'node:buffer';
 import { MAX_BYTES } from '../check/request-limits';
 import { NO_TAGS } from '../domain/event/player-tag';
 import { bodyBytes, valuesOf } from '../domain/event/request-body';
-import { withoutMark } from '../reconciliation/asked';
+import { withoutMark } from '../reconciliation/entry';
 import { type Standing, standingOf } from '../reconciliation/standing';
 import type { WebhookTarget } from '../webhook/client';
-import { askForStandings } from '../webhook/reconcile-client';
+import { requestStandings } from '../webhook/reconcile-client';
 import { MAX_RECONCILED_VALUES } from '../webhook/reconciling';
 import type { Verdicts } from './reconcile-file';
 import type { Entry } from './reconcile-report';
@@ -38,13 +38,13 @@ export function makeRemoteVerdicts(
     // The answers replace these.
     const standings = entries.map(unanswered);
     for (const questions of requestsOf(entries)) {
-      const answers = await askUntilAnswered(target, questions, report, stop);
+      const answers = await requestUntilAnswered(target, questions, report, stop);
       if (answers === null) return null;
       for (const [index, { no }] of questions.entries()) {
         const answer = answers[index];
         const entry = entries[no];
         if (answer === undefined || entry === undefined) throw new Error('a question has no answer');
-        const { eventId, faults } = entry.asked;
+        const { eventId, faults } = entry.parsed;
         // The request has no more of such an entry than its place.
         standings[no] =
           eventId === null && answer.details.length > 0 ? { ...answer, details: faults } : answer;
@@ -65,10 +65,10 @@ export function makeRemoteVerdicts(
 }
 
 /** The standing of an entry that no request can ask for. */
-function unanswered({ asked }: Entry): Standing {
-  if (asked.eventId === null) return standingOf(asked, { type: 'absent' }, NO_TAGS);
+function unanswered({ parsed }: Entry): Standing {
+  if (parsed.eventId === null) return standingOf(parsed, { type: 'absent' }, NO_TAGS);
   return {
-    ...{ eventId: asked.eventId, state: 'undecided', reason: null, action: 'wait', remedy: TOO_LONG },
+    ...{ eventId: parsed.eventId, state: 'undecided', reason: null, action: 'wait', remedy: TOO_LONG },
     ...{ contentDiffers: false, details: [] },
   };
 }
@@ -100,8 +100,8 @@ function requestsOf(entries: readonly Entry[]): Question[][] {
 }
 
 /** An event as it is, or else its id and place. Null where the entry has neither, or no request holds it. */
-function questionOf(no: number, { bytes, asked }: Entry): Question | null {
-  const { eventId, place, event } = asked;
+function questionOf(no: number, { bytes, parsed }: Entry): Question | null {
+  const { eventId, place, event } = parsed;
   if (event !== null && bytes !== null && isUtf8(bytes)) {
     const text = withoutMark(bytes);
     const values = valuesOf(text);
@@ -115,7 +115,7 @@ function questionOf(no: number, { bytes, asked }: Entry): Question | null {
 }
 
 /** Retries until the webhook answers. @returns null if the request is refused, or on a stop signal */
-async function askUntilAnswered(
+async function requestUntilAnswered(
   target: WebhookTarget,
   questions: readonly Question[],
   report: (text: string) => void,
@@ -126,6 +126,6 @@ async function askUntilAnswered(
     refused: (because: string) => report(`cannot be looked up: ${because}`),
     retried: (because: string, seconds: number) => report(`asking again in ${seconds} s: ${because}`),
   };
-  const answer = await untilAnswered((id) => askForStandings(target, id, events, stop), reports, stop);
+  const answer = await untilAnswered((id) => requestStandings(target, id, events, stop), reports, stop);
   return answer?.standings ?? null;
 }

@@ -6,7 +6,7 @@ import { clearLine } from '../cli/terminal';
 import type { Fault } from '../domain/event/event';
 import { isObject, parseJson } from '../lib/json';
 import { inOneLine } from '../lib/printable';
-import type { Asked } from '../reconciliation/asked';
+import type { ReconcileEntry } from '../reconciliation/entry';
 import { STATES, type Standing, standingFields } from '../reconciliation/standing';
 import type { StateCounts, TotalsReport } from '../reconciliation/totals';
 
@@ -15,7 +15,7 @@ export interface Entry {
   readonly line: number;
   /** Null where the line is too long to be kept. */
   readonly bytes: Buffer | null;
-  readonly asked: Asked;
+  readonly parsed: ReconcileEntry;
 }
 
 const TERMINAL_PROGRESS_MS = 250;

@@ -76,7 +76,7 @@ async function reconcileWithStore(options: ReconcileOptions, stop: AbortSignal):
       lookUp: (entries) =>
         reconciler.reconcile(
           scope,
-          entries.map(({ asked }) => asked),
+          entries.map(({ parsed }) => parsed),
         ),
     };
     return await writeComparison(options, verdicts, stop);

@@ -102,7 +102,7 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
   const nowSeconds = () => Math.floor(wallNow() / 1_000);
 
   /** Who asks; undefined for nobody, or an answer to a wrong token. */
-  function whoAsks({ headers, sender }: ConsoleRequest): OperatorScope | ConsoleAnswer | undefined {
+  function identify({ headers, sender }: ConsoleRequest): OperatorScope | ConsoleAnswer | undefined {
     const bearer = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1];
     if (bearer !== undefined) return readToken(bearer, sender);
     const session = cookieOf(headers.cookie);
@@ -194,9 +194,9 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     if (!isReading)
       return { ...signIn(405, 'The console only reads.'), headers: { ...HTML, allow: 'GET, HEAD' } };
     if (address.pathname === '/sign-in') return signIn(200, null, address.searchParams.get('to'));
-    const asker = whoAsks(request);
+    const asker = identify(request);
     if (asker !== undefined && 'status' in asker) return asker;
-    if (asker === undefined) return askToSignIn(request, address);
+    if (asker === undefined) return demandSignIn(request, address);
     const page = PAGES.get(address.pathname);
     if (page === undefined)
       return document(
@@ -253,7 +253,7 @@ ${isFromElsewhere && html`<p>Signed in already? <a href="${ownAddress(to)}">Open
 }
 
 /** A browser goes to the form, and comes back afterwards. A program reads the status. */
-function askToSignIn({ headers }: ConsoleRequest, { pathname, search }: URL): ConsoleAnswer {
+function demandSignIn({ headers }: ConsoleRequest, { pathname, search }: URL): ConsoleAnswer {
   const to = `${pathname}${search}`;
   // The cookie is not sent with a link of another site. The same link on a page of the console sends it.
   if (headers['sec-fetch-site'] === 'cross-site') return signIn(200, null, to, true);

@@ -116,7 +116,7 @@ export function rangeChoice(
 }
 
 /** The form of a page that shows one event or one round, where the address names none. */
-export function askForId(path: string, name: string, feed: string): Html {
+export function idForm(path: string, name: string, feed: string): Html {
   return html`<p>Enter the ${name} as you sent it.</p>
 <form class="sign-in" action="${path}" method="get"><label>${name} <input name="id" required autocomplete="off"></label>
 <label>Feed, if it is not your own one <input name="feed" value="${feed}" autocomplete="off"></label><button>Find</button></form>`;

@@ -205,11 +205,11 @@ async function refuseOtherMarks(
   if (unknown.length === 0) return;
   const former = await session.query(FORMER_CONNECTIONS, [unknown.map(({ id }) => id)]);
   const formerIds = new Set(former.map(([id]) => id));
-  const asked = unknown.filter(({ id }) => formerIds.has(id));
-  if (asked.length === 0) return;
+  const returning = unknown.filter(({ id }) => formerIds.has(id));
+  if (returning.length === 0) return;
   const rows = await session.query(OTHER_MARKS, [
-    asked.map(({ id }) => id),
-    arrays.bool(asked.map(({ test }) => test)),
+    returning.map(({ id }) => id),
+    arrays.bool(returning.map(({ test }) => test)),
   ]);
   if (rows.length === 0) return;
   throw new TestMarkChanged(

@@ -6,7 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { type Fault, isKind } from '../domain/event/event';
 import { isStorable } from '../domain/event/payload';
 import { parseInstant } from '../domain/event/timestamp';
-import { type Asked, anId, placeOf, type RecordPlace, unidentified } from './asked';
+import { anId, placeOf, type ReconcileEntry, type RecordPlace, unidentified } from './entry';
 
 /** The columns that are read. Others are allowed, and are ignored. */
 const COLUMNS = ['event_id', 'kind', 'occurred_at', 'topic', 'partition', 'offset'] as const;
@@ -33,7 +33,7 @@ export function readCsvHead(first: Buffer): CsvHead | undefined {
 }
 
 /** Reads a line after the head. */
-export function readCsvLine(bytes: Buffer, { delimiter, places }: CsvHead): Asked {
+export function readCsvLine(bytes: Buffer, { delimiter, places }: CsvHead): ReconcileEntry {
   if (!isUtf8(bytes)) return unidentified(null, [noId('the line is not valid UTF-8')]);
   const cells = cellsOf(textOf(bytes), delimiter);
   if (cells === undefined) return unidentified(null, [noId('a quotation mark of the line is not closed')]);

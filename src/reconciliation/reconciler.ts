@@ -6,7 +6,7 @@ import { NO_TAGS } from '../domain/event/player-tag';
 import type { Connection, Reference } from '../domain/reference';
 import { type DecidedEvent, type DecidedEvents, makeLookUp, placeKey } from '../ledger/lookups';
 import type { Store } from '../postgres/transaction';
-import type { Asked } from './asked';
+import type { ReconcileEntry } from './entry';
 import { type Standing, standingOf, type Trace } from './standing';
 
 /** The most entries of one look-up. */
@@ -41,7 +41,7 @@ export function scopeOf(
 
 export interface Reconciler {
   /** @returns a standing for each entry. @throws StoreError */
-  reconcile(scope: Scope, entries: readonly Asked[]): Promise<Standing[]>;
+  reconcile(scope: Scope, entries: readonly ReconcileEntry[]): Promise<Standing[]>;
 }
 
 /** @param nowMs milliseconds since 1970 */
@@ -75,7 +75,7 @@ function decidedTrace(event: DecidedEvent): Trace {
 
 /** The trace at the place of an entry whose id is missing or unknown. */
 function recordTrace(
-  { eventId, place }: Asked,
+  { eventId, place }: ReconcileEntry,
   records: DecidedEvents['records'],
   { connection, ownsTopic }: Scope,
 ): Trace {

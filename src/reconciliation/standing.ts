@@ -15,7 +15,7 @@ import {
   usesIdUp,
 } from '../domain/verdict/reasons';
 import type { DecidedEvent, RecordTrace } from '../ledger/lookups';
-import type { Asked } from './asked';
+import type { ReconcileEntry } from './entry';
 
 /** The states in the order of a report. */
 export const STATES = [
@@ -64,8 +64,8 @@ const NO_ID_REMEDY =
   'Nothing can be looked up without an event_id. Name the event_id, or the topic, partition and offset of its record.';
 
 /** @param tags the keys of players' tags; without them players are not compared */
-export function standingOf(asked: Asked, found: Trace, tags: PlayerTags): Standing {
-  const { eventId, event, faults } = asked;
+export function standingOf(entry: ReconcileEntry, found: Trace, tags: PlayerTags): Standing {
+  const { eventId, event, faults } = entry;
   switch (found.type) {
     case 'decided': {
       const { outcome, content } = found;
@@ -81,7 +81,7 @@ export function standingOf(asked: Asked, found: Trace, tags: PlayerTags): Standi
     case 'waiting':
       return waiting(eventId, null, WAIT_REMEDY);
     case 'absent':
-      return absent(asked);
+      return absent(entry);
   }
 }
 
@@ -124,7 +124,7 @@ function deadLetterRemedy(reason: DeadLetterReason): string {
   return `Its record is a dead letter: ${meaning}. Ask support to send it back once the cause is removed.`;
 }
 
-function absent({ eventId, event, faults }: Asked): Standing {
+function absent({ eventId, event, faults }: ReconcileEntry): Standing {
   if (eventId === null)
     return {
       ...{ eventId, state: 'unidentified', reason: null, action: 'correct', remedy: NO_ID_REMEDY },

@@ -1,6 +1,6 @@
 /** Counts standings: by state, by reason, by kind, and by hour of the events. Pure. */
 import { toMajor } from '../domain/event/money';
-import type { Asked } from './asked';
+import type { ReconcileEntry } from './entry';
 import { type Action, STATES, type Standing, type State } from './standing';
 
 /** The counts of one group. `sent` counts each id once. */
@@ -59,7 +59,7 @@ export class Totals {
   /** The counts of `hours` by the number of the hour: a name takes longer than all other counting. */
   private readonly byHour = new Map<bigint, MutableCounts>();
 
-  add({ event, kind, occurredAtMicros }: Asked, standing: Standing): void {
+  add({ event, kind, occurredAtMicros }: ReconcileEntry, standing: Standing): void {
     this.entries++;
     this.actions[standing.action]++;
     if (standing.repeatOf !== undefined) {
@@ -87,7 +87,7 @@ export class Totals {
 
   private addMoney(
     kind: string,
-    { amountMinor, currency }: NonNullable<Asked['event']>['fields'],
+    { amountMinor, currency }: NonNullable<ReconcileEntry['event']>['fields'],
     { state, contentDiffers }: Standing,
   ): void {
     if (amountMinor === null || currency === null) return;

@@ -22,7 +22,7 @@ import {
 import { readInSnapshot } from './reader';
 import { type ReportSpan, spanOf } from './window';
 
-export interface AskedReport {
+export interface ReportRequest {
   /** Null for all operators. */
   readonly operator: string | null;
   readonly span: Partial<ReportSpan>;
@@ -45,12 +45,12 @@ export class UnknownOperator extends Error {
 }
 
 /** @throws StoreError, UnusableRange, UnknownOperator */
-export function readReport(database: string | StoreAccess, asked: AskedReport): Promise<VerdictReport> {
-  const { operator, withinMs, madeBy } = asked;
-  const zone = new TimeZone(asked.timeZone);
+export function readReport(database: string | StoreAccess, request: ReportRequest): Promise<VerdictReport> {
+  const { operator, withinMs, madeBy } = request;
+  const zone = new TimeZone(request.timeZone);
   return readInSnapshot(database, withinMs, async ({ read, need }) => {
     const { now, rollups } = stateOf((await need(COVERAGE, []))[0] ?? []);
-    const span = spanOf(asked.span, zone, now);
+    const span = spanOf(request.span, zone, now);
     const plan = planOf(span, zone, rollups, now);
     const readPart = (query: ReportQuery, part: PlannedPart, format: (ms: number) => string = timeText) => {
       const { edges } = part.buckets;

@@ -41,10 +41,10 @@ export interface ReportSpan {
 }
 
 /** @param now the time of the store. A report ends there at the latest. @throws UnusableRange */
-export function spanOf(asked: Partial<ReportSpan>, zone: TimeZone, now: number): ReportSpan {
-  const to = Math.min(asked.to ?? now, now);
+export function spanOf(wanted: Partial<ReportSpan>, zone: TimeZone, now: number): ReportSpan {
+  const to = Math.min(wanted.to ?? now, now);
   const today = dayOf(zone.localOf(to - 1));
-  const from = asked.from ?? zone.firstInstantOf((today - DAYS_BY_DEFAULT) * DAY_MS);
+  const from = wanted.from ?? zone.firstInstantOf((today - DAYS_BY_DEFAULT) * DAY_MS);
   if (from >= now) throw new UnusableRange('The range begins in the future. Choose an earlier --from.');
   if (from >= to) throw new UnusableRange('The range ends before it begins. Choose an earlier --from.');
   if (to - from > MOST_DAYS * DAY_MS)

@@ -51,7 +51,7 @@ export interface DecodedRecords {
 export async function decodeRecords(
   records: readonly StreamRecord[],
   wireFormat: Pick<WireFormat, 'decode'>,
-  whileWaiting: <T>(asked: Promise<T>) => Promise<T>,
+  whileWaiting: <T>(answer: Promise<T>) => Promise<T>,
 ): Promise<DecodedRecords> {
   const envelopes: Envelope[] = [];
   try {

@@ -46,9 +46,9 @@ export class RecordQueue extends ChunkQueue {
     const records = await this.peek(maxRecords, maxBytes, behind, mayOpen);
     const bytes = records.reduce((sum, { size }) => sum + RECORD_OVERHEAD_BYTES + size, 0);
     let isAsking = false;
-    const decoding = decodeRecords(records, this.wireFormat, (asked) => {
+    const decoding = decodeRecords(records, this.wireFormat, (answer) => {
       isAsking = true;
-      return asked;
+      return answer;
     }).then((read) => ({ ...read, bytes }));
     return isAsking ? { asking: decoding } : decoding;
   }

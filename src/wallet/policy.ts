@@ -155,7 +155,7 @@ function waitMs(
 ): number {
   // 2^30 waits exceed every longest wait. A larger exponent would only risk an infinite number.
   const backoff = Math.min(terms.longestWaitMs, terms.firstWaitMs * 2 ** Math.min(failures - 1, 30));
-  const asked = answer.type === 'retry' || answer.type === 'no_answer' ? answer.retryAfterMs : null;
+  const requestedMs = answer.type === 'retry' || answer.type === 'no_answer' ? answer.retryAfterMs : null;
   const share = Math.min(1, Math.max(0, spread));
-  return Math.max(backoff * (1 - share / 2), Math.min(asked ?? 0, terms.longestRetryAfterMs));
+  return Math.max(backoff * (1 - share / 2), Math.min(requestedMs ?? 0, terms.longestRetryAfterMs));
 }

@@ -13,7 +13,7 @@ export type Reconciled =
   | NotAnswered;
 
 /** @param id the same for each attempt @param events JSON texts, each an event or an id with its place */
-export async function askForStandings(
+export async function requestStandings(
   { url, connectionId, secret }: WebhookTarget,
   id: string,
   events: readonly Buffer[],

@@ -6,7 +6,7 @@ import { maxValuesOf, readBody } from '../domain/event/request-body';
 import type { Clock } from '../lib/clock';
 import { isObject, parseJson } from '../lib/json';
 import { OUTCOME_PROPERTIES } from '../publishing/outcome';
-import { type Asked, anId, contentOf, contentsDiffer, readAsked } from '../reconciliation/asked';
+import { anId, contentOf, contentsDiffer, type ReconcileEntry, readEntry } from '../reconciliation/entry';
 import type { Reconciler, Scope } from '../reconciliation/reconciler';
 import { ACTIONS, repeated, STATES, type Standing, standingFields } from '../reconciliation/standing';
 import { Totals } from '../reconciliation/totals';
@@ -176,21 +176,21 @@ export function makeReconciling({ reconciler, scopeOf }: ReconcileDeps, clock: C
         if ('status' in read) return read;
         const totals = new Totals();
         const firsts = new Map<string, { place: number; content: number }>();
-        const entries: string[] = [];
+        const texts: string[] = [];
         for (let from = 0; from < read.count; from += AT_ONCE) {
-          const asked = read.slice(from, from + AT_ONCE, scope);
-          const standings = await reconciler.reconcile(scope, asked);
-          for (const [index, each] of asked.entries()) {
+          const entries = read.slice(from, from + AT_ONCE, scope);
+          const standings = await reconciler.reconcile(scope, entries);
+          for (const [index, each] of entries.entries()) {
             const found = standings[index];
             if (found === undefined) throw new Error('an entry has no standing');
             const standing = withRepeat(each, found, from + index + 1, firsts);
             totals.add(each, standing);
-            entries.push(entryText(standing));
+            texts.push(entryText(standing));
           }
         }
         const head = JSON.stringify({ spec: ANSWER_SPEC, connection_id: connectionId }).slice(0, -1);
         const report = JSON.stringify(totals.report());
-        return { status: 200, body: `${head},"entries":[${entries.join()}],"totals":${report}}` };
+        return { status: 200, body: `${head},"entries":[${texts.join()}],"totals":${report}}` };
       } finally {
         place.release();
       }
@@ -200,7 +200,7 @@ export function makeReconciling({ reconciler, scopeOf }: ReconcileDeps, clock: C
 
 interface Entries {
   readonly count: number;
-  slice(from: number, to: number, scope: Scope): Asked[];
+  slice(from: number, to: number, scope: Scope): ReconcileEntry[];
 }
 
 function entriesIn(body: Buffer): Entries | HttpAnswer {
@@ -216,7 +216,7 @@ function entriesIn(body: Buffer): Entries | HttpAnswer {
     slice: (from, to, { connection }) =>
       read.events
         .slice(from, to)
-        .map((event) => readAsked(event.bytes?.subarray(event.from, event.to) ?? NO_BYTES, connection)),
+        .map((event) => readEntry(event.bytes?.subarray(event.from, event.to) ?? NO_BYTES, connection)),
   };
 }
 
@@ -236,16 +236,16 @@ function isUsableId(id: unknown): id is string {
 }
 
 function withRepeat(
-  asked: Asked,
+  entry: ReconcileEntry,
   standing: Standing,
   place: number,
   firsts: Map<string, { place: number; content: number }>,
 ): Standing {
-  if (asked.eventId === null) return standing;
-  const content = contentOf(asked);
-  const first = firsts.get(asked.eventId);
+  if (entry.eventId === null) return standing;
+  const content = contentOf(entry);
+  const first = firsts.get(entry.eventId);
   if (first !== undefined) return repeated(standing, first.place, contentsDiffer(first.content, content));
-  firsts.set(asked.eventId, { place, content });
+  firsts.set(entry.eventId, { place, content });
   return standing;
 }
 

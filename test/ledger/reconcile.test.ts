@@ -1,7 +1,7 @@
 /** Reconciliation on a real Postgres: look-ups by id and by place, against a small model. */
 import fc from 'fast-check';
 import { makeReferences } from '../../src/ledger/reference-store';
-import { type Asked, anId, placeOf, readAsked, unidentified } from '../../src/reconciliation/asked';
+import { anId, placeOf, type ReconcileEntry, readEntry, unidentified } from '../../src/reconciliation/entry';
 import { makeReconciler, type Scope, scopeOf } from '../../src/reconciliation/reconciler';
 import type { Standing } from '../../src/reconciliation/standing';
 import { Totals } from '../../src/reconciliation/totals';
@@ -27,14 +27,14 @@ async function scopeIn(store: TestStore, connectionId: string): Promise<Scope> {
 async function reconcile(
   store: TestStore,
   connectionId: string,
-  entries: (scope: Scope) => readonly Asked[],
+  entries: (scope: Scope) => readonly ReconcileEntry[],
 ): Promise<Standing[]> {
   const scope = await scopeIn(store, connectionId);
   return makeReconciler(store.pool, Date.now).reconcile(scope, entries(scope));
 }
 
 const eventOf = (event: Json, { connection }: Scope) =>
-  readAsked(Buffer.from(JSON.stringify(event)), connection);
+  readEntry(Buffer.from(JSON.stringify(event)), connection);
 const inShort = ({ state, reason, action, contentDiffers }: Standing) =>
   `${state}${reason === null ? '' : `/${reason}`}${contentDiffers ? ', differs' : ''}: ${action}`;
 

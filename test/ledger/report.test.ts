@@ -6,7 +6,7 @@ import { grantRoles } from '../../src/ledger/roles';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import type { VerdictReport } from '../../src/report/data';
 import { reportPage } from '../../src/report/page';
-import { type AskedReport, readReport, UnknownOperator } from '../../src/report/report';
+import { type ReportRequest, readReport, UnknownOperator } from '../../src/report/report';
 import { UnusableRange } from '../../src/report/window';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
 import {
@@ -37,7 +37,7 @@ afterEach(async () => {
   await store.close();
 });
 
-function reportOf(asked: Partial<AskedReport> = {}): Promise<VerdictReport> {
+function reportOf(asked: Partial<ReportRequest> = {}): Promise<VerdictReport> {
   return readReport(reader.url, {
     ...{ operator: 'acme', span: {}, timeZone: 'UTC', withinMs: 30_000, madeBy: '1.0.0' },
     ...asked,

@@ -213,6 +213,11 @@ export const MAX_LINES = 400;
 
 const FORBIDDEN_TEXT = /@ts-(ignore|expect-error|nocheck)|\b(TODO|FIXME|XXX|HACK)\b/g;
 
+/** A reader of such a name does not see who sends, answers, asks or logs. */
+const SPEECH = new Set('ask,asks,asked,hear,heard,said,say,says,tell,tells,told'.split(','));
+/** A field of schemas/examples/index.json. */
+const PUBLISHED_FIELD = 'says';
+
 export const RULES = {
   direction: 'no file imports against the direction',
   cycles: 'no files import one another in a circle',
@@ -221,6 +226,7 @@ export const RULES = {
   environment: 'only a command uses process.env, and passes it whole to readConfig or describeConfig',
   console: 'only cli.ts and the commands print',
   names: 'no two files export different things by one name',
+  speech: 'no name holds a verb of speech',
   length: `no file has more than ${MAX_LINES} lines`,
   text: 'no any, no suppressed compiler errors, no open tasks',
 } as const;
@@ -256,6 +262,7 @@ export function findProblems(files: ReadonlyMap<string, string>): Problem[] {
       ...checkPurity(module),
       ...checkEnvironment(module),
       ...checkConsole(module),
+      ...checkSpeech(module),
       ...checkLength(module),
       ...checkText(module),
     ]),
@@ -475,6 +482,20 @@ function checkConsole({ path, source: { nodes, lineOf } }: Module): Problem[] {
 function checkLength({ path, text }: Module): Problem[] {
   const lines = text.replace(/\n$/, '').split('\n').length;
   return lines <= MAX_LINES ? [] : [{ rule: 'length', message: `${path}: has ${lines} lines` }];
+}
+
+function checkSpeech({ path, source: { nodes, lineOf } }: Module): Problem[] {
+  return nodes.flatMap((node): Problem[] => {
+    const name = nameOf(node);
+    const words = name?.split(/(?=[A-Z])|_/) ?? [];
+    if (
+      name === undefined ||
+      name === PUBLISHED_FIELD ||
+      !words.some((word) => SPEECH.has(word.toLowerCase()))
+    )
+      return [];
+    return [{ rule: 'speech', message: `${path}:${lineOf(node)}: ${name}` }];
+  });
 }
 
 function checkText({ path, text, source: { nodes, lineOf } }: Module): Problem[] {

@@ -155,6 +155,12 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
     'src/lib/one.ts, src/lib/two.ts: each exports its own LIMIT',
   ],
   [
+    'speech',
+    'a function is named by a verb of speech',
+    { 'src/lib/one.ts': 'export const lastHeardAt = 1;' },
+    'src/lib/one.ts:1: lastHeardAt',
+  ],
+  [
     'cycles',
     'two files import each other',
     { 'src/domain/a.ts': "import './b';", 'src/domain/b.ts': "import './a';" },

@@ -2,14 +2,14 @@
 import { ACCEPTED, duplicateRemedy, outcomeOf, REASONS, type ReasonInfo } from '../../domain/verdict/reasons';
 import { facts, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
-import { askForId, roundLink, shownTime } from '../layout';
+import { idForm, roundLink, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { FoundRows, PageReader } from '../reader';
 import type { Columns } from '../scope';
 
 export async function eventPage(reader: PageReader, { feed, id }: Parameters): Promise<Html> {
-  if (id === null) return askForId('/event', 'event_id', feed);
+  if (id === null) return idForm('/event', 'event_id', feed);
   const named = { feed, event: id };
   const [found] = (await reader.read(QUERIES.event, named)).rows;
   const [key] = (await reader.read(QUERIES.eventKey, named)).rows;

@@ -2,14 +2,14 @@
 import { facts, numberText, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { millisecondsOf } from '../../postgres/texts';
-import { askForId, eventLink, shownTime } from '../layout';
+import { eventLink, idForm, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
 import { anomalyText } from './anomalies';
 
 export async function roundPage(reader: PageReader, { feed, id }: Parameters): Promise<Html> {
-  if (id === null) return askForId('/round', 'round_id', feed);
+  if (id === null) return idForm('/round', 'round_id', feed);
   const named = { feed, round: id };
   const events = await reader.read(QUERIES.roundEvents, named);
   const sums = (await reader.read(QUERIES.round, named)).rows;

@@ -126,7 +126,7 @@ export async function joinGroup(
   let fetchBeganAt = systemClock.now();
   let fetchedAt = systemClock.now();
   /** When the group last heard from this member. Without meaning while it is joining. */
-  let lastHeardAt = systemClock.now();
+  let lastAnswerAt = systemClock.now();
   /** When the group began to assign partitions. Without meaning for a member. */
   let rebalancingSince = systemClock.now();
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
@@ -210,7 +210,7 @@ export async function joinGroup(
     positions.onAssigned();
     assignedKeys = new Set(partitions.map(keyOf));
     fetchedAt = systemClock.now();
-    lastHeardAt = systemClock.now();
+    lastAnswerAt = systemClock.now();
     commitOffsets = null;
     // kafkajs keeps a partition paused over a rebalance, but the loop that paused it no longer exists.
     consumer.resume(partitions.map(toTopicPartitions));
@@ -232,7 +232,7 @@ export async function joinGroup(
     onEnd(sessionRefusal(kafka, payload.error) ?? payload.error);
   });
   consumer.on(consumer.events.HEARTBEAT, () => {
-    lastHeardAt = systemClock.now();
+    lastAnswerAt = systemClock.now();
   });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => {
     if (state === 'left') leaveAgain();
@@ -314,7 +314,7 @@ export async function joinGroup(
       positions.isVoid ||
       (!isStalled() &&
         (state === 'member' || state === 'rejoining') &&
-        systemClock.now() - lastHeardAt > rebalanceTimeoutMs + UNHEARD_BEYOND_MS),
+        systemClock.now() - lastAnswerAt > rebalanceTimeoutMs + UNHEARD_BEYOND_MS),
     async leave() {
       state = 'leaving';
       await consumer.disconnect();

@@ -17,8 +17,8 @@ export interface RecordPlace {
 /** An event with a usable id, as it is judged now. */
 export type JudgedEvent = Extract<Judged, { readonly type: 'keyed' }>;
 
-/** One entry. */
-export interface Asked {
+/** One line of a file, or one item of a request: an event or an id that the sender compares. */
+export interface ReconcileEntry {
   /** Null where the entry has no usable event_id. */
   readonly eventId: string | null;
   /** Null where the entry names no place. */
@@ -40,7 +40,7 @@ const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
  *
  * @param connection the connection whose rules judge the event; undefined for no such rules
  */
-export function readAsked(written: Buffer, connection: Connection | undefined): Asked {
+export function readEntry(written: Buffer, connection: Connection | undefined): ReconcileEntry {
   const bytes = withoutMark(written);
   const judged = judge({ type: 'json', bytes }, connection);
   const { faults } = judged;
@@ -56,17 +56,17 @@ export function readAsked(written: Buffer, connection: Connection | undefined): 
 }
 
 /** An entry without a usable event_id. */
-export function unidentified(place: RecordPlace | null, faults: readonly Fault[]): Asked {
+export function unidentified(place: RecordPlace | null, faults: readonly Fault[]): ReconcileEntry {
   return { eventId: null, place, event: null, kind: null, occurredAtMicros: null, faults };
 }
 
 /** An id without its event: nothing is known of the content. */
-export function anId(eventId: string, place: RecordPlace | null): Asked {
+export function anId(eventId: string, place: RecordPlace | null): ReconcileEntry {
   return { eventId, place, event: null, kind: null, occurredAtMicros: null, faults: [] };
 }
 
 /** The content of an entry, to compare two entries with one id; 0 for an id alone. */
-export function contentOf({ event }: Asked): number {
+export function contentOf({ event }: ReconcileEntry): number {
   return event === null ? 0 : contentHashOf(event);
 }
 
