@@ -5,7 +5,7 @@ import { nameOf, REASONS, type Reason, type Verdict } from '../domain/verdict/re
 interface Counted {
   readonly verdict: Verdict;
   readonly reason: Reason | null;
-  /** The verdict that counts, if the answer names it: for a duplicate, the first verdict. */
+  /** For a duplicate: the first verdict on its event, if the answer has it. */
   readonly standing?: { readonly verdict: Verdict; readonly reason: Reason | null };
 }
 

@@ -29,7 +29,7 @@ export async function applyPromotionsFile(file: string, options: Options, dryRun
 }
 
 /**
- * Applies an earlier document as a new one: windows that were counted never change their version.
+ * Applies an earlier document as a new one: a window that was counted keeps its version.
  *
  * @returns the exit code
  */
@@ -94,7 +94,7 @@ async function putIntoForce(
     console.error(refusal);
     return FAILED;
   }
-  console.log(endOf(version, changes.length > 0, dryRun));
+  console.log(closingLine(version, changes.length > 0, dryRun));
   if (!dryRun && changes.some(({ effect }) => effect.from === 'recompute'))
     console.log('the windows are computed again from history, and shown once all of them are');
   return DONE;
@@ -121,7 +121,7 @@ function refusalOf(
   return `${counted(removed, 'promotion')} would be removed; add --allow-removal if you intend that`;
 }
 
-function endOf(version: number, hasChanges: boolean, dryRun: boolean): string {
+function closingLine(version: number, hasChanges: boolean, dryRun: boolean): string {
   if (!hasChanges) return `no changes; ${stays(version)}`;
   return dryRun ? `dry run: nothing was applied; ${stays(version)}` : inForce(version);
 }

@@ -23,9 +23,9 @@ import { prepareSandboxTables, SANDBOX_SCHEMA } from '../sandbox/tables';
 import { makeLogger } from '../telemetry/logger';
 import { makeCallStore } from '../wallet/call-store';
 import { makeWalletCalls } from '../wallet/calls';
-import { BY_SIGNAL, type Part, runService } from './lifecycle';
+import { BY_SIGNAL, type Part } from './lifecycle';
 import { readSandboxParts } from './sandbox-parts';
-import { makeStart, needStore } from './service';
+import { makeStart, needStore, serveInTerminal } from './service';
 import { SANDBOX_SETTINGS } from './settings';
 
 const DEFAULT_PORT = 8_082;
@@ -54,7 +54,7 @@ export async function sandbox(options: Options): Promise<number> {
   const { keys, wallets, intakes } = parts;
   const logger = makeLogger(LOG_LEVEL);
 
-  const { code, isClean } = await runService(
+  return serveInTerminal(
     {
       name: 'sandbox',
       stopWithinMs: settings.SHUTDOWN_SECONDS * 1_000,
@@ -114,18 +114,8 @@ export async function sandbox(options: Options): Promise<number> {
         });
       },
     },
-    {
-      ...{ clock: systemClock, logger },
-      onSignal(listener) {
-        for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => listener(signal));
-      },
-      exitNow: (code) => process.exit(code),
-      // The server of the calls has /readyz, and a sandbox has no metrics.
-      openHealth: async () => ({ close: async () => undefined }),
-    },
+    logger,
   );
-  if (!isClean) process.exit(code);
-  return code;
 }
 
 /** A part that repeats its work until it is stopped. */

@@ -22,7 +22,7 @@ import { type Health, serveHealth } from '../telemetry/health-server';
 import { startHeartbeat } from '../telemetry/heartbeat';
 import { limitRate, makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
-import { type Part, runService, type Service } from './lifecycle';
+import { type Part, runService, type Service, type Surroundings } from './lifecycle';
 
 /** How often the tables of the coming months are checked and created. */
 const MONTHS_EVERY_MS = 3_600_000;
@@ -53,14 +53,37 @@ export interface ServedService extends Service {
  */
 export async function serve({ healthAt, metrics, logger, ...service }: ServedService): Promise<number> {
   logWarnings(logger);
+  return runAsProcess(service, logger, ['SIGTERM', 'SIGINT'], (health) =>
+    openHealth(healthAt, health, metrics, logger),
+  );
+}
+
+/**
+ * Runs a service of a person's terminal as this process. It has no health server: its own server answers
+ * /readyz, and nobody reads its metrics. It ends with the terminal.
+ *
+ * @returns the exit code
+ */
+export function serveInTerminal(service: Service, logger: Logger): Promise<number> {
+  return runAsProcess(service, logger, ['SIGTERM', 'SIGINT', 'SIGHUP'], async () => ({
+    close: async () => undefined,
+  }));
+}
+
+async function runAsProcess(
+  service: Service,
+  logger: Logger,
+  signals: readonly NodeJS.Signals[],
+  open: Surroundings['openHealth'],
+): Promise<number> {
   const { code, isClean } = await runService(service, {
     clock: systemClock,
     logger,
     onSignal(listener) {
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => listener(signal));
+      for (const signal of signals) process.on(signal, () => listener(signal));
     },
     exitNow: (code) => process.exit(code),
-    openHealth: (health) => openHealth(healthAt, health, metrics, logger),
+    openHealth: open,
   });
   // A hanging connection would keep the process alive. Nothing is lost: the next owner reads uncommitted
   // records again, and senders without an answer retry.

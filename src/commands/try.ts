@@ -22,9 +22,9 @@ import { makeTryRequests } from '../try/requests';
 import { startThrowawayPostgres } from '../try/throwaway-postgres';
 import { serveWebhook, type Webhook } from '../webhook/server';
 import { servedCheckPage } from './check-page';
-import { BY_SIGNAL, runService } from './lifecycle';
+import { BY_SIGNAL } from './lifecycle';
 import { readReferenceInput } from './reference-input';
-import { makeStart, needStore } from './service';
+import { makeStart, needStore, serveInTerminal } from './service';
 import { startDeciding } from './webhook-parts';
 
 const DEFAULT_PORT = 8_081;
@@ -57,7 +57,7 @@ export async function tryIntake(options: Options): Promise<number> {
   const [metrics, logger] = [makeMetrics('webhook'), makeLogger('warn', 'stderr')];
   const log = makeEventLog(Date.now);
 
-  const { code, isClean } = await runService(
+  return serveInTerminal(
     {
       name: 'intake',
       stopWithinMs: STOP_WITHIN_MS,
@@ -125,19 +125,8 @@ export async function tryIntake(options: Options): Promise<number> {
         await print(welcome(server.port, connections, postgres.databaseUrl, performance.now() - began));
       },
     },
-    {
-      ...{ clock: systemClock, logger },
-      onSignal(listener) {
-        for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-          process.on(signal, () => listener(signal));
-      },
-      exitNow: (code) => process.exit(code),
-      // The webhook has /readyz, and a throwaway intake has no metrics.
-      openHealth: async () => ({ close: async () => undefined }),
-    },
+    logger,
   );
-  if (!isClean) process.exit(code);
-  return code;
 }
 
 async function readTryReference(file: string | undefined): Promise<ParsedReference> {

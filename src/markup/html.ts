@@ -1,6 +1,6 @@
 /**
  * HTML by construction: the values of a template are escaped, unless they are HTML already. A template that
- * has a value in an unsafe place throws, whatever the value is. Pure.
+ * has a value in an unsafe context throws, whatever the value is. Pure.
  */
 
 /** Text that was made by `html`, and needs no further escape. */
@@ -26,49 +26,49 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (found) => ESCAPES[found] ?? found);
 }
 
-/** Null, undefined and false give nothing. @throws where a value is in an unsafe place */
+/** Null, undefined and false give nothing. @throws where a value is in an unsafe context */
 export function html(parts: TemplateStringsArray, ...values: readonly Value[]): Html {
-  const places = placesOf(parts);
+  const contexts = contextsOf(parts);
   let text = parts[0] ?? '';
   values.forEach((value, index) => {
-    text += written(value, places[index] ?? 'text') + (parts[index + 1] ?? '');
+    text += written(value, contexts[index] ?? 'text') + (parts[index + 1] ?? '');
   });
   return new Markup(text);
 }
 
-/** A place of a value: between tags, in a quoted attribute, or among the attributes of a tag. */
-type Place = 'text' | 'attribute' | 'tag';
+/** The context of a value: between tags, in a quoted attribute, or among the attributes of a tag. */
+type ValueContext = 'text' | 'attribute' | 'tag';
 
-function written(value: Value, place: Place): string {
+function written(value: Value, context: ValueContext): string {
   if (value === null || value === undefined || value === false) return '';
   if (value instanceof Markup) return value.text;
   if (typeof value === 'number' || typeof value === 'string') {
     // Without quotation marks, a space in the value would begin another attribute.
-    if (place === 'tag') throw new Error('a value of an attribute needs quotation marks');
+    if (context === 'tag') throw new Error('a value of an attribute needs quotation marks');
     return escapeHtml(String(value));
   }
-  return value.map((each) => written(each, place)).join('');
+  return value.map((each) => written(each, context)).join('');
 }
 
-const known = new WeakMap<TemplateStringsArray, readonly Place[]>();
+const known = new WeakMap<TemplateStringsArray, readonly ValueContext[]>();
 
-/** The place of each value of a template. */
-function placesOf(parts: TemplateStringsArray): readonly Place[] {
+/** The context of each value of a template. */
+function contextsOf(parts: TemplateStringsArray): readonly ValueContext[] {
   const found = known.get(parts);
   if (found !== undefined) return found;
-  const places: Place[] = [];
-  let place: Place = 'text';
+  const contexts: ValueContext[] = [];
+  let context: ValueContext = 'text';
   for (const part of parts) {
     for (const character of part) {
-      if (place === 'text' && character === '<') place = 'tag';
-      else if (place === 'tag' && character === '>') place = 'text';
-      else if (place === 'tag' && character === '"') place = 'attribute';
-      else if (place === 'attribute' && character === '"') place = 'tag';
+      if (context === 'text' && character === '<') context = 'tag';
+      else if (context === 'tag' && character === '>') context = 'text';
+      else if (context === 'tag' && character === '"') context = 'attribute';
+      else if (context === 'attribute' && character === '"') context = 'tag';
     }
-    places.push(place);
+    contexts.push(context);
   }
-  known.set(parts, places);
-  return places;
+  known.set(parts, contexts);
+  return contexts;
 }
 
 /**

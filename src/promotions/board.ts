@@ -22,7 +22,7 @@ export class Board {
     return this.closed;
   }
 
-  /** Takes up a board that was closed in an earlier slice. Its players are those of before this slice. */
+  /** Continues a board that an earlier slice closed, with the players as that slice left them. */
   restoreClosed(): void {
     this.closed = true;
     this.ranked = ranking(this.promotion, this.players);
@@ -33,14 +33,14 @@ export class Board {
     return this.closesAt !== null && at >= this.closesAt;
   }
 
-  /** Gives the ranks of all events from before the close. */
+  /** Ranks the players by all events before the close. */
   close(): void {
     if (this.closed || this.closesAt === null) return;
     this.closed = true;
     this.changeRanks({ changeNo: null, at: this.closesAt });
   }
 
-  /** Ends the step of one verdict: each verdict after the close may change ranks. */
+  /** Ranks again after one verdict that follows the close. */
   update(changed: readonly PlayerProgress[], step: ProgressStep): void {
     if (!this.closed) return;
     const last = this.ranked.at(-1);

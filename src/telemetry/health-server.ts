@@ -106,7 +106,7 @@ export async function serveHealth(
   return { port: served, close: () => close(server) };
 }
 
-interface Place {
+interface OpenConnection {
   readonly address: string;
   requests: number;
 }
@@ -116,19 +116,19 @@ interface Place {
  * wait for a request.
  */
 function makeConnections(onDropped: () => void) {
-  const places = new Map<Socket, Place>();
+  const open = new Map<Socket, OpenConnection>();
   const oldest = (address?: string): Socket | undefined => {
     let answering: Socket | undefined;
-    for (const [socket, place] of places) {
-      if (address !== undefined && place.address !== address) continue;
-      if (place.requests === 0) return socket;
+    for (const [socket, connection] of open) {
+      if (address !== undefined && connection.address !== address) continue;
+      if (connection.requests === 0) return socket;
       answering ??= socket;
     }
     return answering;
   };
   const drop = (socket: Socket | undefined): void => {
     if (socket === undefined) return;
-    places.delete(socket);
+    open.delete(socket);
     socket.destroy();
     onDropped();
   };
@@ -136,21 +136,21 @@ function makeConnections(onDropped: () => void) {
     add(socket: Socket): void {
       const address = addressOf(socket);
       let same = 0;
-      for (const place of places.values()) if (place.address === address) same++;
+      for (const connection of open.values()) if (connection.address === address) same++;
       if (same >= MAX_HEALTH_CONNECTIONS_AN_ADDRESS) drop(oldest(address));
-      else if (places.size >= MAX_HEALTH_CONNECTIONS) drop(oldest());
-      places.set(socket, { address, requests: 0 });
-      socket.once('close', () => places.delete(socket));
+      else if (open.size >= MAX_HEALTH_CONNECTIONS) drop(oldest());
+      open.set(socket, { address, requests: 0 });
+      socket.once('close', () => open.delete(socket));
     },
     /** @returns a function that ends the request; the connection is then the youngest one that waits */
     answering(socket: Socket): () => void {
-      const place = places.get(socket);
-      if (place === undefined) return () => undefined;
-      place.requests++;
+      const connection = open.get(socket);
+      if (connection === undefined) return () => undefined;
+      connection.requests++;
       return () => {
-        place.requests--;
-        if (!places.delete(socket) || socket.destroyed) return;
-        places.set(socket, place);
+        connection.requests--;
+        if (!open.delete(socket) || socket.destroyed) return;
+        open.set(socket, connection);
       };
     },
   };

@@ -20,7 +20,7 @@ export type Expectation =
   /** One of the codes, as a refusal. */
   | { readonly type: 'refused'; readonly codes: readonly ErrorCode[] }
   | { readonly type: 'ok_or_refused'; readonly codes: readonly ErrorCode[] }
-  /** Any answer that the contract allows but a success. A reply without the envelope is fine here. */
+  /** Any answer of the contract except a success. A reply without the envelope is fine here. */
   | { readonly type: 'not_ok' }
   /** Any answer that the contract allows, but none of the codes. */
   | { readonly type: 'never'; readonly codes: readonly ErrorCode[] }
@@ -70,7 +70,7 @@ export type Step =
 
 export interface Scenario {
   readonly id: string;
-  /** The sections of the service's document. */
+  /** The sections of docs/contract.md. */
   readonly rule: string;
   /** One sentence: the behaviour that must hold. */
   readonly must: string;

@@ -78,8 +78,8 @@ const VERDICT = 'verdict_id, event_id, verdict, reason, kind, amount_minor';
 const DELIVERY = 'event_id, content_differs, first_verdict, source_topic, source_partition, source_offset';
 
 /**
- * The ledger by another way than the views: the model goes through the verdicts in their order, and adds what
- * the specification says.
+ * The ledger by another way than the views: the model goes through the verdicts in their order, and adds
+ * the entries of docs/rules.md.
  */
 async function expectedEntries(): Promise<[entry: number, change: number][]> {
   const verdicts = await store.rows(

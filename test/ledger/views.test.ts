@@ -118,7 +118,7 @@ test('a rejected event keeps its valid fields, and an unregistered brand [V6] [V
   ]);
 });
 
-test('the reasons of table 7.1 are stored by the names that the specification gives them [V1] [V2]', async () => {
+test('each reason is stored by its name of rules V1 and V2 [V1] [V2]', async () => {
   const cases: [Record<string, unknown>, string][] = [
     [{ spec: 'other' }, 'malformed'],
     [{ kind: 'other' }, 'op_unknown'],

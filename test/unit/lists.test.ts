@@ -1,5 +1,5 @@
-/** Lists of docs/rules.md that a change of the code has to touch too. */
-import { readFileSync } from 'node:fs';
+/** Lists of documents that a change of the code has to touch too. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { CURRENCIES } from '../../src/domain/event/money';
@@ -34,4 +34,21 @@ test('rule V2 lists every reason in the order of its precedence [V2]', () => {
     REASONS.filter((reason) => reason.verdict === verdict).map(({ name }) => name);
   expect(namesBetween(rule, 'Rejected:', 'Skipped:')).toEqual(named('rejected'));
   expect(namesBetween(rule, 'Skipped:', '')).toEqual(named('skipped'));
+});
+
+test('the patches of kafkajs have a row each, with a test that exists', () => {
+  const directory = 'src/kafka/client/patches';
+  const files = readdirSync(join(ROOT, directory)).filter((name) =>
+    /^(?!install|internals).*\.ts$/.test(name),
+  );
+  const rows = [...read(`${directory}/README.md`).matchAll(/^\| `([\w-]+\.ts)`.*$/gm)];
+  expect(rows.map(([, name]) => name).sort()).toEqual(files.sort());
+  for (const [row] of rows) {
+    const tests = [...row.matchAll(/`([\w/-]+\.test\.ts)`/g)].map(([, path = '']) => path);
+    expect([row, tests.length > 0, tests.filter((path) => !existsSync(join(ROOT, 'test', path)))]).toEqual([
+      row,
+      true,
+      [],
+    ]);
+  }
 });

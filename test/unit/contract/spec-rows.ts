@@ -1,5 +1,5 @@
 /**
- * The rows of the contract with operators, typed a second time from the agreed document. The tests compare
+ * The rows of the contract with operators, typed by hand a second time. The tests compare
  * src/contract/ with this list, so an accident in one of the two fails.
  */
 

@@ -1,6 +1,6 @@
 /**
- * Installs all patches of kafkajs 2.2.4, for every client of this process. README.md has a row for each
- * patch.
+ * Installs the patches of kafkajs 2.2.4 that change every client of this process. README.md has a row for
+ * each patch, and names the two that their callers use.
  */
 import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Decompress } from '../../protocol/record-batch-reader';
