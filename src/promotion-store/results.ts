@@ -47,6 +47,13 @@ select $2, window_no, ${COLUMNS[table]} from promo_store.${table} where generati
   },
 ]);
 
+/** Leaderboards that the time alone has closed in one generation, and not yet in another. */
+const CLOSED_BY_TIME: Statement = {
+  name: 'promotions_closed_by_time',
+  text: `select (extract(epoch from max(w.closes_at)) * 1000000)::bigint from promo_store.promotion_boards b join promo_store.promotion_windows w using (window_no)
+where b.generation = $1 and not exists (select from promo_store.promotion_boards o where o.generation = $2 and o.window_no = b.window_no)`,
+};
+
 const SWEEP_ROWS = 20_000;
 const SWEEPS: readonly Statement[] = [...TABLES, 'promotion_generations'].map((table) => ({
   name: `promotions_sweep_${table}`,
@@ -57,6 +64,20 @@ const SWEEPS: readonly Statement[] = [...TABLES, 'promotion_generations'].map((t
 /** @returns results that one process keeps: it remembers compiled versions */
 export function makePromotionResults(): Results {
   const cache = new VersionCache();
+
+  /**
+   * The generation `to` was counted up to its last row, and the time may have closed leaderboards since then.
+   * Otherwise their ranks would be revoked, and come again as further attempts.
+   */
+  async function closeByTime(session: Session, from: number, to: number): Promise<void> {
+    const [[closedTo] = []] = await session.query(CLOSED_BY_TIME, [from, to]);
+    if (closedTo == null) return;
+    const foldedTo = await readFoldedTo(session, to);
+    const { versions } = await countVersions(session, to, foldedTo, cache);
+    const slice = { generation: to, isShown: false, rowsOfSlice: new SliceRows(versions) };
+    await countSlice(session, { ...slice, asOf: BigInt(closedTo) });
+  }
+
   return {
     name: 'promotions',
     async fold(session, slice) {
@@ -84,6 +105,7 @@ export function makePromotionResults(): Results {
     },
     async keepOlder(session, from, to, since) {
       for (const statement of KEEPS) await session.query(statement, [from, to, since]);
+      await closeByTime(session, from, to);
       await enterDifference(session, to);
     },
     async sweep(session, generation) {

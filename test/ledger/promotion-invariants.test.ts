@@ -243,6 +243,19 @@ join promo_store.promotions p using (promotion_no) where p.promotion_id = 'each'
   expect(shown.filter((each) => each.startsWith('b'))).toEqual(['b 1#1 0']);
 });
 
+test('ranks that the time alone has given stay through a rebuild [P12] [P15]', async () => {
+  await store.partition('acme').read(...bets('a', '1', '2'), ...bets('b', '3'));
+  await age();
+  const to = new Date(Date.now() - 30 * 60_000).toISOString().replace(/:\d\d\.\d+/, '');
+  await apply(`id: race, type: leaderboard, to: ${to}, points: [{ counts: bet, points: 1 }]`);
+  await foldAll();
+  const before = await changes();
+  expect(before).toHaveLength(2);
+  expect(await fold.rebuild('a test')).toBe(true);
+  await foldAll();
+  expect(await changes()).toEqual(before);
+});
+
 test('a changed promotion, a refund after a confirmation and an erasure leave sound promotions [D3] [B6] [P12] [P21]', async () => {
   await play();
   const sound = async () => {
