@@ -19,6 +19,7 @@ const STATEMENTS = [
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...['promotions_pool', 'promotions_ranked', 'promotions_due_boards', 'promotions_due_confirmations'],
   ...[
+    'promotions_closed_by_time',
     'promotions_closed',
     'promotions_close',
     'promotions_enter',
@@ -47,7 +48,7 @@ const POINTS: ReadonlyMap<string, readonly FoldFault[]> = new Map<string, readon
 ]);
 /** Awaits that a run reaches only where a further generation is counted, or rows of another store came. */
 const OF_REBUILDS =
-  /^(fold_(state|inherit|forget|lock_for_rebuild)|promotions_(avoid|go_on|keep|clear|sweep|enter_difference))/;
+  /^(fold_(state|inherit|forget|lock_for_rebuild)|promotions_(closed_by_time|avoid|go_on|keep|clear|sweep|enter_difference))/;
 const OF_ARRIVALS = /^promotions_read_far$/;
 const OF_STOPS = /^fold_release$/;
 

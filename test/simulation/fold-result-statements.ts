@@ -274,6 +274,14 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     numbersOf(windows)
       .filter((windowNo) => seen.boards.has(keyOfRow(Number(generation), windowNo)))
       .map((windowNo) => [String(windowNo)]),
+  promotions_closed_by_time({ seen }, [from, to]) {
+    const closed = [...seen.boards.values()].filter(
+      ({ generation, windowNo }) =>
+        generation === Number(from) && !seen.boards.has(keyOfRow(Number(to), windowNo)),
+    );
+    const times = closed.flatMap(({ windowNo }) => windowOf(seen, windowNo).closesAt ?? []);
+    return [[numberText(times.reduce<bigint | null>((a, b) => (a === null ? b : latestOf(a, b)), null))]];
+  },
   promotions_close(session, [no, windows]) {
     const generation = Number(no);
     for (const windowNo of numbersOf(windows))

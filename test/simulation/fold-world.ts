@@ -20,10 +20,10 @@ import { type FoldTables, lastNumberOf, type PromotionRow } from './fold-tables'
 import { Actor, Scheduler } from './scheduler';
 
 /** A leaderboard of this day closes in the run, and its ranks follow from time alone. */
-const EPOCH = Date.parse('2026-10-29T23:59:30Z');
+const EPOCH = Date.parse('2026-10-29T23:59:45Z');
 const FAULTS_WITHIN_MS = 60_000;
 /** The day's leaderboard is closed, and a process that was frozen goes on. Most runs are over then. */
-const FIRST_END_MS = 125_000;
+const FIRST_END_MS = 95_000;
 /** Later than the waits after all failures. */
 const END_MS = 230_000;
 const BETWEEN_ENDS_MS = 10_000;
