@@ -47,7 +47,7 @@ ${all > 0 && stackedBars({ axis: axisOf(range), id: 'by-verdict', title: 'Decide
 ${reasonsTable(reader.scope, rows, all)}`
 }
 <h2>Delay</h2>
-<p class="note">From the event's own occurred_at to its verdict. Records that still wait in a topic are not in it.</p>
+<p class="note">From the event's own occurred_at to its verdict. Records that still wait in a topic are not in it: where you send by Kafka, and the newest verdict above grows old, ask support.</p>
 ${delays.isTooSlow ? TOO_SLOW : delayChart(delays.rows, range)}`;
 }
 
