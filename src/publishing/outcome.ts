@@ -8,6 +8,7 @@ import {
   REASONS,
   type Reason,
   reasonInfo,
+  rehearsedDuplicateRemedy,
   usesIdUp,
   withoutNewId,
 } from '../domain/verdict/reasons';
@@ -81,9 +82,10 @@ export const ACCEPTED_FIELDS = fields({ verdict: 'accepted', reason: null, remed
 
 /**
  * The outcome of an answer, as fields of a JSON object; null for a dead letter.
- * @param isRehearsal no verdict uses an id up. A duplicate is one all the same: an earlier request was real
+ * @param isFree no verdict has used the id up: the event was rehearsed, and so was its first delivery, if it
+ * is a duplicate
  */
-export function outcomeFields(answer: DecisionWithFaults, isRehearsal = false): string | null {
+export function outcomeFields(answer: DecisionWithFaults, isFree = false): string | null {
   const { decision } = answer;
   switch (decision.type) {
     case 'unstored':
@@ -93,8 +95,14 @@ export function outcomeFields(answer: DecisionWithFaults, isRehearsal = false): 
       return fields({
         verdict: 'duplicate',
         reason: null,
-        remedy: duplicateRemedy(decision.first, decision.contentDiffers),
-        ...((decision.first.reason !== null || decision.contentDiffers) && { needs_new_event_id: true }),
+        remedy: (isFree ? rehearsedDuplicateRemedy : duplicateRemedy)(
+          decision.first,
+          decision.contentDiffers,
+        ),
+        // Free or not, one of two events that share an id needs another one.
+        ...((decision.first.reason !== null || decision.contentDiffers) && {
+          needs_new_event_id: !isFree || decision.contentDiffers,
+        }),
         ...detailsOfDuplicate(decision.first.reason, decision.contentDiffers, answer.faults),
         first_verdict: decision.first.verdict,
         first_reason: decision.first.reason,
@@ -105,7 +113,7 @@ export function outcomeFields(answer: DecisionWithFaults, isRehearsal = false): 
       if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED_FIELDS;
       return fields({
         verdict: decision.outcome.verdict,
-        ...explain(decision.outcome.reason, answer, isRehearsal),
+        ...explain(decision.outcome.reason, answer, isFree),
         ...anomaliesIn(decision),
       });
   }
@@ -118,14 +126,14 @@ function anomaliesIn({ anomalies }: { readonly anomalies?: readonly Anomaly[] })
 function explain(
   reason: Reason | null,
   { faults }: DecisionWithFaults,
-  isRehearsal = false,
+  isFree = false,
 ): Record<string, unknown> {
   if (reason === null) return { reason: null, remedy: null };
   const { charge, remedy } = reasonInfo(reason);
   return {
     reason,
-    remedy: charge === 'nobody' ? null : isRehearsal ? withoutNewId(remedy) : remedy,
-    needs_new_event_id: usesIdUp(reason) && !isRehearsal,
+    remedy: charge === 'nobody' ? null : isFree ? withoutNewId(remedy) : remedy,
+    needs_new_event_id: usesIdUp(reason) && !isFree,
     ...detailsFor(reason, faults),
   };
 }

@@ -66,9 +66,13 @@ export function verdictsAnswer(
     ...{ spec: ANSWER_SPEC, connection_id: connectionId },
     ...(isRehearsal && { dry_run: true }),
   });
-  const verdicts = answers.map(
-    (answer) => `{${fields({ event_id: answer.eventId })},${outcomeFields(answer, isRehearsal)}}`,
-  );
+  /** The ids of a rehearsal that no verdict had used up before it. */
+  const free = new Set<string | null>();
+  const verdicts = answers.map((answer) => {
+    const { eventId, decision } = answer;
+    if (isRehearsal && decision.type !== 'duplicate') free.add(eventId);
+    return `{${fields({ event_id: eventId })},${outcomeFields(answer, free.has(eventId))}}`;
+  });
   return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}`, isRehearsal };
 }
 
@@ -169,7 +173,7 @@ export const REFUSALS = {
   paused: (because: string) =>
     refusal(
       'restricted',
-      `${because}, and no event_id of this request is used up. Correct the events, rehearse them with ?dry_run=true, and send them again then. Ask support where the events are right`,
+      `${because}, and this request has used up no event_id. Rehearse its events with ?dry_run=true: a duplicate was decided by an earlier request. Correct the others, and send them again then. Ask support where the events are right`,
     ),
   tooLarge: (bytes: number) =>
     refusal(

@@ -95,6 +95,40 @@ test('an event that a rehearsal rejects may keep its event_id, and no remedy ask
     expect((await send({ ...Object(corrected), amount: '5.00' })).verdicts).toEqual(['accepted']);
   }));
 
+test('a rehearsed duplicate keeps its event_id where its first was rehearsed, too, and not where it is decided [W9]', () =>
+  withWebhook({}, async ({ send }) => {
+    const bad = {
+      ...aLogin(),
+      event_id: 'twice',
+      kind: 'bet',
+      round_id: 'r',
+      amount: '1,50',
+      currency: 'EUR',
+    };
+    const other = { ...aLogin(), event_id: 'twice' };
+    const rehearsed = async (...events: object[]): Promise<unknown[]> => {
+      const answer: unknown = JSON.parse((await send({ events }, dry)).text);
+      return isNode(answer) && Array.isArray(answer.verdicts) ? answer.verdicts : [];
+    };
+    expect((await rehearsed(bad, bad, other)).slice(1)).toEqual([
+      expect.objectContaining({
+        ...{ verdict: 'duplicate', first_reason: 'bad_amount', content_differs: false },
+        remedy: 'An equal event before it is rejected. Send the exact amount as a decimal string.',
+        needs_new_event_id: false,
+      }),
+      expect.objectContaining({
+        ...{ content_differs: true, remedy: 'Give each event its own event_id.', needs_new_event_id: true },
+      }),
+    ]);
+    expect((await send(bad)).verdicts).toEqual(['rejected/bad_amount']);
+    for (const event of await rehearsed(bad, bad))
+      expect(event).toMatchObject({
+        ...{ verdict: 'duplicate', needs_new_event_id: true },
+        remedy:
+          'It was rejected under this id. Send the exact amount as a decimal string, with a new event_id.',
+      });
+  }));
+
 test('a rehearsal is never answered with the answer to the same signed bytes, nor the other way round [W9] [W7]', () =>
   withWebhook({}, async ({ world, send }) => {
     const id = 'msg_same';

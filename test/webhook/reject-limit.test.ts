@@ -38,7 +38,9 @@ test('stops after 10 ids of each replica, names limit, reasons and remedy, and c
 
       // One event a request, to the first replica.
       const statuses: number[] = [];
-      for (let count = 0; count < 30; count++) statuses.push((await send[0]?.(bad()))?.status ?? 0);
+      const decidedFirst = bad();
+      statuses.push((await send[0]?.(decidedFirst))?.status ?? 0);
+      for (let count = 1; count < 30; count++) statuses.push((await send[0]?.(bad()))?.status ?? 0);
       expect(statuses).toEqual([...Array(10).fill(200), ...Array(20).fill(403)]);
       expect(await stored()).toBe(10);
 
@@ -58,6 +60,15 @@ test('stops after 10 ids of each replica, names limit, reasons and remedy, and c
       expect((await send[1]?.(aLogin()))?.status).toBe(403);
       const dry = { path: `/v1/events/${HOOK}?dry_run=true` };
       expect((await send[1]?.(aLogin(), dry))?.verdicts).toEqual(['accepted']);
+      // An earlier try has decided a part: a rehearsal answers that those events are duplicates.
+      const tried = await send[0]?.({ events: [decidedFirst, ...events.slice(0, 2)] });
+      expect([tried?.status, tried?.text]).toEqual([
+        403,
+        expect.stringContaining('a duplicate was decided by an earlier request'),
+      ]);
+      expect((await send[0]?.({ events: [decidedFirst, ...events.slice(0, 2)] }, dry))?.verdicts).toEqual([
+        ...['duplicate of rejected/malformed', 'rejected/malformed', 'rejected/malformed'],
+      ]);
       const neighbour = senderTo(replicas[1]?.port ?? 0, 'other-hook', others);
       expect((await neighbour(aLogin())).verdicts).toEqual(['accepted']);
       expect(

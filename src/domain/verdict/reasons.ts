@@ -236,6 +236,17 @@ export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: bo
   return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
 }
 
+/** The same, where the first event was only rehearsed, in the same request: its id is still free (W9). */
+export function rehearsedDuplicateRemedy(
+  { verdict, reason }: Outcome,
+  contentDiffers: boolean,
+): string | null {
+  if (contentDiffers) return OTHER_CONTENT_REMEDY;
+  if (reason === null) return null;
+  const { charge, remedy } = reasonInfo(reason);
+  return charge === 'nobody' ? null : `An equal event before it is ${verdict}. ${withoutNewId(remedy)}`;
+}
+
 /** A remedy for an event that was only rehearsed: a corrected event may keep its id (W9). */
 export function withoutNewId(remedy: string): string {
   return remedy.replace(/,? with (a )?new event_ids?/, '');

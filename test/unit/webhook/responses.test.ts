@@ -77,7 +77,9 @@ test.each<[string, Refusal, number, string]>([
 test('a paused connection is answered as restricted by business, with the remedy [W11]', () => {
   const [status, code, message, isRetryable] = wireOf(paused('9 of 10 events would be rejected'));
   expect([status, code, isRetryable]).toEqual([403, REJECTED, false]);
-  expect(message).toMatch(/^restricted: 9 of 10 events would be rejected, and no event_id .*dry_run=true/);
+  expect(message).toMatch(
+    /^restricted: 9 of 10 events would be rejected, and this request has used up no event_id.*dry_run=true: a duplicate was decided by an earlier/,
+  );
 });
 
 test('a detail comes after the text, and the token stays', () => {
