@@ -2,7 +2,7 @@
 import type { Slice } from '../fold/fold';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
-import { type CountedScope, readEntriesOfRounds, readLedgerRows } from './ledger-rows';
+import { type CountedScope, readEntriesOfRounds, readLedgerPages } from './ledger-rows';
 
 /** An entry that is added to the progress of a player, or taken from it. */
 export interface CountedRow {
@@ -56,22 +56,34 @@ cross join lateral (select h.round_no, h.verdict_id, h.kind, h.outcome, h.event_
 where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
-/** The rows of a slice that may change progress, in the order of their numbers. */
+/** The rows of a slice that may change progress, in no order. Memory holds one page of them at a time. */
+export async function* readCountedPages(
+  session: Reader,
+  slice: Slice,
+  scope: CountedScope,
+): AsyncGenerator<CountedRow[]> {
+  for await (const ledger of readLedgerPages(session, slice, scope)) {
+    if (ledger.length === 0) continue;
+    const rounds = ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo]));
+    const credits = await Credits.read(session, slice, scope, rounds);
+    yield ledger.map(({ roundNo, entry }): CountedRow => {
+      const { changeNo, enteredAt: at } = entry;
+      return { changeNo, at, entry, playerRef: credits.playerAt(roundNo, entry, changeNo), sign: 1n };
+    });
+  }
+  const credits = await Credits.read(session, slice, scope, []);
+  yield credits.readMoves(session, slice, scope);
+}
+
+/** The same rows, in the order of their numbers. */
 export async function readCountedRows(
   session: Reader,
   slice: Slice,
   scope: CountedScope,
 ): Promise<CountedRow[]> {
-  const ledger = await readLedgerRows(session, slice, scope);
-  const rounds = ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo]));
-  const credits = await Credits.read(session, slice, scope, rounds);
-  const rows = ledger.map(({ roundNo, entry }): CountedRow => {
-    const { changeNo, enteredAt: at } = entry;
-    return { changeNo, at, entry, playerRef: credits.playerAt(roundNo, entry, changeNo), sign: 1n };
-  });
-  return [...rows, ...(await credits.readMoves(session, slice, scope))].sort(
-    (a, b) => a.changeNo - b.changeNo || a.entry.entryId - b.entry.entryId,
-  );
+  const pages: CountedRow[][] = [];
+  for await (const page of readCountedPages(session, slice, scope)) pages.push(page);
+  return pages.flat().sort((a, b) => a.changeNo - b.changeNo || a.entry.entryId - b.entry.entryId);
 }
 
 class Credits {

@@ -27,6 +27,9 @@ left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no`;
 const STORED = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at, h.counted`;
 
+/** A round may have a million entries. */
+const REVERSALS_AT_ONCE = 10_000;
+
 /** Entries of the slice, and its refunds. Only they have an event id. Of one round there may be several. */
 const READ: Statement = {
   name: 'promotions_read',
@@ -54,7 +57,8 @@ from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, 
 join (select ${STORED} from promo_store.history h
   where h.verdict_id > $4::bigint and h.verdict_id <= $5::bigint and h.decided_at >= $6::timestamptz and h.counted and h.kind = any($7::smallint[])) h
   on h.round_no = w.round_no
-${NAMES}`,
+${NAMES}
+order by h.verdict_id limit ${REVERSALS_AT_ONCE}`,
 };
 /** Reversals of rounds that opened long ago, found as the rollups find them. */
 const READ_FAR: Statement = {
@@ -63,9 +67,10 @@ const READ_FAR: Statement = {
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
 join promo_store.refunds x on x.round_no = w.round_no
 cross join lateral (select * from (select ${STORED} from promo_store.history h where h.round_no = x.round_no
-    and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h
-  where h.counted and h.kind = any($4::smallint[])) h
-${NAMES}`,
+    and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' and h.verdict_id > $4::bigint offset 0) h
+  where h.counted and h.kind = any($5::smallint[])) h
+${NAMES}
+order by h.verdict_id limit ${REVERSALS_AT_ONCE}`,
 };
 
 /** Entries of rounds up to a number. The rounds of attributions are few, and of any age. */
@@ -98,30 +103,38 @@ interface Refund {
   readonly opensAfter: number | null;
 }
 
-/** The entries and reversals of a slice, in no order. */
-export async function readLedgerRows(
+/** The entries and reversals of a slice, in no order. Memory holds one page of them at a time. */
+export async function* readLedgerPages(
   session: Reader,
   slice: Slice,
   scope: CountedScope,
-): Promise<LedgerRow[]> {
+): AsyncGenerator<LedgerRow[]> {
   const { after, upTo, since } = slice;
   const kinds = scope.kinds.map(kindCode);
   const found = await byHash(session, READ, [after, upTo, since, scope.operatorIds, kinds]);
   const rows = found.filter(([, , eventId]) => eventId === null).map((row) => ledgerRowOf(row));
   const refunds = await readRefunds(session, slice, found);
-  if (refunds.length === 0) return rows;
   const low = lowOfScan(refunds, after, found.length / (upTo - after));
   const far = refunds.filter(({ opensAfter }) => opensAfter === null || opensAfter < low);
   const near = refunds.filter(({ opensAfter }) => opensAfter !== null && opensAfter >= low);
-  const reversals = reversalsWithin(rows, near);
-  if (low < after && near.length > 0) {
-    const older = await byHash(session, READ_NEAR, [...columnsOf(near), low, after, since, kinds]);
-    for (const row of older) reversals.push(ledgerRowOf(row));
+  yield rows;
+  yield reversalsWithin(rows, near);
+  if (low < after && near.length > 0)
+    yield* pagesOf((behind) =>
+      byHash(session, READ_NEAR, [...columnsOf(near), Math.max(low, behind), after, since, kinds]),
+    );
+  if (far.length > 0) yield* pagesOf((behind) => session.query(READ_FAR, [...columnsOf(far), behind, kinds]));
+}
+
+/** @param read the first reversals behind the number of an entry, in their order */
+async function* pagesOf(read: (behind: number) => Promise<Row[]>): AsyncGenerator<LedgerRow[]> {
+  for (let behind = -1; ; ) {
+    const rows = (await read(behind)).map((row) => ledgerRowOf(row));
+    yield rows;
+    const last = rows.at(-1)?.entry.reversesEntryId;
+    if (rows.length < REVERSALS_AT_ONCE || last == null) return;
+    behind = last / 2;
   }
-  if (far.length > 0)
-    for (const row of await session.query(READ_FAR, [...columnsOf(far), kinds]))
-      reversals.push(ledgerRowOf(row));
-  return [...rows, ...reversals];
 }
 
 /** Runs a statement without nested loops. A reader may take one statement at a time. */

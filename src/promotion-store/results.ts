@@ -3,7 +3,7 @@ import { BATCH_NUMBERS, type Results, type Slice } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
-import { readCountedRows } from './credits';
+import { readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { countSlice } from './slice';
 import { SliceRows } from './slice-rows';
@@ -88,8 +88,8 @@ export function makePromotionResults(): Results {
       if (versions.length > 0) {
         const rowsOfSlice = new SliceRows(versions);
         const scope = countedScopeOf(versions);
-        for (const page of pagesOf(slice, Number(rows)))
-          rowsOfSlice.match(await readCountedRows(session, page, scope));
+        for (const part of partsOf(slice, Number(rows)))
+          await rowsOfSlice.match(readCountedPages(session, part, scope));
         const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
         const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
         await countSlice(session, { generation, isShown, rowsOfSlice, asOf });
@@ -120,12 +120,12 @@ export function makePromotionResults(): Results {
 }
 
 /** Rows that are read at once. Of the rest of a slice, memory holds what they change. */
-const PAGE_ROWS = 2_500;
+const PART_ROWS = 2_500;
 
 /** Parts of a slice, in the order of their numbers. */
-function* pagesOf(slice: Slice, rows: number): Generator<Slice> {
+function* partsOf(slice: Slice, rows: number): Generator<Slice> {
   const batches = (slice.upTo - slice.after) / BATCH_NUMBERS;
-  const size = Math.max(1, Math.ceil((batches * PAGE_ROWS) / Math.max(rows, PAGE_ROWS))) * BATCH_NUMBERS;
+  const size = Math.max(1, Math.ceil((batches * PART_ROWS) / Math.max(rows, PART_ROWS))) * BATCH_NUMBERS;
   for (let { after } = slice; after < slice.upTo; after += size)
     yield { ...slice, after, upTo: Math.min(slice.upTo, after + size) };
 }

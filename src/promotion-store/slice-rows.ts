@@ -1,6 +1,7 @@
 /** The progress that a slice needs, with the numbers of its windows, and the rows that change it. */
 import type { PromotionWindow } from '../promotions/calendar';
 import { Counting, type CreditedProgress, hitsOf } from '../promotions/counting';
+import type { Credit } from '../promotions/matching';
 import type { PlayerProgress } from '../promotions/player-progress';
 import type { DueWindow } from './board-rows';
 import type { CountedVersion } from './counted-versions';
@@ -14,6 +15,32 @@ export interface MatchedRow {
   readonly at: bigint;
   readonly sign: 1n | -1n;
   readonly credited: readonly CreditedProgress[];
+}
+
+/**
+ * What a refund takes back from its players. It is the sum of its reversals: all of them are one step, and a
+ * round may have a million entries.
+ */
+class Reversal {
+  readonly credited: (CreditedProgress & { readonly credits: Credit[] })[] = [];
+  private readonly sums = new Map<PlayerProgress, Credit[]>();
+
+  add({ progress, credits }: CreditedProgress): void {
+    let sums = this.sums.get(progress);
+    if (sums === undefined) {
+      sums = [];
+      this.sums.set(progress, sums);
+      this.credited.push({ progress, credits: sums });
+    }
+    for (const credit of credits) {
+      const place = sums.findIndex(
+        ({ item, currency }) => item === credit.item && currency === credit.currency,
+      );
+      const known = sums[place];
+      if (known === undefined) sums.push(credit);
+      else sums[place] = { ...known, amount: known.amount + credit.amount };
+    }
+  }
 }
 
 export class SliceRows {
@@ -32,17 +59,31 @@ export class SliceRows {
     return this.versions.some(({ promotion }) => promotion.goal.rule === 'rank');
   }
 
-  /** Adds rows of the slice, in the order of their numbers. */
-  match(rows: readonly CountedRow[]): void {
-    for (const { entry, playerRef, sign, changeNo, at } of rows) {
-      const hits = hitsOf(this.versions, entry, at);
-      if (hits.length === 0) continue;
-      const credited = hits.map(({ version, window, credits }) => ({
-        progress: this.progressOf(version, window, playerRef),
-        credits,
-      }));
-      this.rows.push({ changeNo, at, sign, credited });
-    }
+  /** Adds the rows of a part of the slice. Parts follow one another, and a part may be in any order. */
+  async match(pages: AsyncIterable<readonly CountedRow[]>): Promise<void> {
+    const reversals = new Map<number, Reversal>();
+    const part: MatchedRow[] = [];
+    for await (const page of pages)
+      for (const { entry, playerRef, sign, changeNo, at } of page) {
+        const hits = hitsOf(this.versions, entry, at);
+        if (hits.length === 0) continue;
+        const credited = hits.map(({ version, window, credits }) => ({
+          progress: this.progressOf(version, window, playerRef),
+          credits,
+        }));
+        if (entry.reversesEntryId === null) {
+          part.push({ changeNo, at, sign, credited });
+          continue;
+        }
+        let reversal = reversals.get(changeNo);
+        if (reversal === undefined) {
+          reversal = new Reversal();
+          reversals.set(changeNo, reversal);
+          part.push({ changeNo, at, sign, credited: reversal.credited });
+        }
+        for (const each of credited) reversal.add(each);
+      }
+    for (const row of part.sort((a, b) => a.changeNo - b.changeNo)) this.rows.push(row);
   }
 
   versionOf({

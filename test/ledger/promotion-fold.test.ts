@@ -320,3 +320,31 @@ test('a refund takes a round of long ago back [P11]', async () => {
   ).toEqual([['0'], ['1']]);
   expect(await storedState()).toEqual(await expectedState());
 });
+
+test.each([0, 40])(
+  'a refund takes a round of 12,000 events back, %s batches with 100 bets later [P11]',
+  async (batches) => {
+    await apply(
+      'id: bets, type: bet_count, target: 2',
+      'id: sum, type: turnover_target, counts: bet, target: { EUR: "1000.00" }',
+    );
+    const fold = aFold();
+    const acme = store.partition('acme');
+    const bets = (count: number, round: string, player: string) =>
+      Array.from({ length: count }, (_, n) =>
+        aBet({ event_id: `${round}-${n}`, round_id: round, player_ref: player }),
+      );
+    await acme.read(...bets(6_000, 'large', 'p'));
+    await acme.read(
+      ...bets(6_000, 'large', 'p').map((_, n) =>
+        aBet({ event_id: `more-${n}`, round_id: 'large', player_ref: 'p' }),
+      ),
+    );
+    await foldAll(fold);
+    for (let batch = 0; batch < batches; batch++) await acme.read(...bets(100, `r-${batch}`, 'another'));
+    await foldAll(fold);
+    await acme.read(aRefund({ event_id: 'x', round_id: 'large' }), ...bets(200, 'last', 'another'));
+    await foldAll(fold);
+    expect(await storedState()).toEqual(await expectedState());
+  },
+);

@@ -106,17 +106,20 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         verdictId > Number(low) && verdictId <= Number(after) && decidedAt >= since,
     );
   },
-  promotions_read_far({ ledger }, [changes, times, rounds, kindList]) {
+  promotions_read_far({ ledger }, [changes, times, rounds, behind, kindList]) {
     return reversals(
       ledger,
       [changes, times, rounds],
       numbersOf(kindList),
-      ({ decidedAt }, refund) => decidedAt >= refund.openedAt - DAY && decidedAt <= refund.refundedAt + DAY,
+      ({ verdictId, decidedAt }, refund) =>
+        verdictId > Number(behind) &&
+        decidedAt >= refund.openedAt - DAY &&
+        decidedAt <= refund.refundedAt + DAY,
     );
   },
 };
 
-/** The entries of refunded rounds, each with the verdict and the time of its refund. */
+/** The entries of refunded rounds, each with verdict and time of its refund. They are few: one page. */
 function reversals(
   { history, refunds }: LedgerTables,
   [changes, times, rounds]: readonly unknown[],
