@@ -27,7 +27,10 @@ export const HOSTILE_KINDS = [
   { name: 'idle-same-address', about: 'webhook: the same from the address of the other sender' },
   { name: 'one-byte-chunks', about: 'webhook: bodies in chunks of one byte with a wrong signature' },
   { name: 'endless-bodies', about: 'webhook: bodies of refused requests that do not end' },
-  { name: 'many-values', about: 'webhook: signed bodies of 90,000 keys or 500,000 arrays' },
+  {
+    name: 'many-values',
+    about: 'webhook: signed bodies of 90,000 keys, 300,000 arrays, or 500,000 nested ones',
+  },
   { name: 'many-requests', about: 'webhook: 200 requests at a time of one connection' },
   { name: 'nested-rounds-webhook', about: 'webhook: round ids of 60 KB that begin alike' },
   { name: 'replays', about: 'webhook: one signed request sent again and again' },

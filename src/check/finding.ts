@@ -136,7 +136,8 @@ export function findingJson(finding: Finding): string {
 
 /** The words for a fault: its place, its cause and the remedy. */
 export function faultText({ reason, field, detail }: Fault): string {
-  return `${field === '' ? 'payload' : field}: ${detail}. ${reasonInfo(reason).remedy}`;
+  const cause = detail.endsWith('?') ? detail : `${detail}.`;
+  return `${field === '' ? 'payload' : field}: ${cause} ${reasonInfo(reason).remedy}`;
 }
 
 /** The words for a duplicate: the event before it, and the remedy. */

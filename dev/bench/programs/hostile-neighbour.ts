@@ -259,7 +259,10 @@ function written(socket: Socket, bytes: Buffer): Promise<void> {
 
 async function manyValues(): Promise<void> {
   const keys = Array.from({ length: 90_000 }, (_, index) => `"k${index}":1`).join();
-  const bodies = [`{${keys}}`, `[${'[],'.repeat(300_000)}[]]`, `{"events":[${'[],'.repeat(300_000)}[]]}`];
+  const arrays = 500_000;
+  const nested = `${'['.repeat(arrays)}${']'.repeat(arrays)}`;
+  const flat = `${'[],'.repeat(300_000)}[]`;
+  const bodies = [`{${keys}}`, nested, `[${flat}]`, `{"events":[${flat}]}`];
   let next = 0;
   await repeatAtOnce(8, () => send({ body: bodies[next++ % bodies.length] ?? '' }));
 }
