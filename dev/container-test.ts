@@ -33,6 +33,7 @@ const LOOPBACK_DEADLINE_MS = 5_000;
 /** Each program takes three minutes; the first may build the image before. */
 const PROGRAM_DEADLINE_MS = 840_000;
 const WORKER_IMAGE = 'promo-intake:container-test';
+const TRY_IMAGE = `${WORKER_IMAGE}-try`;
 const SERVERS: readonly ServerName[] = ['postgres', 'kafka', 'registry'];
 const VERSIONS = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
 const JEST_RESULTS = join('build', 'jest-results-containers.json');
@@ -55,7 +56,7 @@ const PROGRAMS: readonly {
       '--selectProjects',
       'dev',
       '--testPathPatterns',
-      'dev/(image|containers)',
+      'dev/(image|operator-image|containers)',
     ],
     environment: {},
   },
@@ -120,6 +121,7 @@ async function provideImages(engine: ImageEngine): Promise<void> {
     await must(cli, ['tag', names[server], image], { deadlineMs: TAG_DEADLINE_MS, environment });
   }
   await buildImage(engine, WORKER_IMAGE, names, log);
+  await buildImage(engine, TRY_IMAGE, names, log, 'try');
 }
 
 async function inside(directory: string): Promise<number> {
@@ -127,7 +129,7 @@ async function inside(directory: string): Promise<number> {
   const { environment } = await startImageEngine(directory, process.env, true);
   const { DOCKER_HOST = '', PATH = '' } = environment;
   log('the engine answers');
-  return runAll({ DOCKER_HOST, PATH, IMAGE: WORKER_IMAGE });
+  return runAll({ DOCKER_HOST, PATH, IMAGE: WORKER_IMAGE, TRY_IMAGE });
 }
 
 /** @returns 1 if one of the programs has failed, or tests of containers were skipped */

@@ -117,12 +117,13 @@ export interface BaseImages {
   readonly runtime: string;
 }
 
-/** Builds the product's image by its Dockerfile. */
+/** Builds the product's image by its Dockerfile. @param target a stage of it; the last one by default */
 export async function buildImage(
   engine: ImageEngine,
   name: string,
   { node, runtime }: BaseImages,
   log: Log,
+  target?: 'try',
 ): Promise<void> {
   const began = performance.now();
   const made = `--build-arg NODE_IMAGE=${node} --build-arg RUNTIME_IMAGE=${runtime}`;
@@ -130,11 +131,12 @@ export async function buildImage(
     'make',
     [
       ...['--no-print-directory', 'image', `IMAGE=${name}`],
+      ...(target === undefined ? [] : [`TARGET=${target}`]),
       `BUILD_OPTIONS=${[made, ...networkOf(engine)].join(' ')}`,
     ],
     { deadlineMs: BUILD_DEADLINE_MS, environment: engine.environment, directory: projectRoot },
   );
-  log(`the image is built (${secondsSince(began)})`);
+  log(`the image ${name} is built (${secondsSince(began)})`);
 }
 
 /** For a log line with a duration. */

@@ -18,21 +18,23 @@ export interface Image {
 }
 
 /**
- * IMAGE names an image that is already built.
+ * IMAGE and TRY_IMAGE name images that are already built.
+ * @param target a stage of the Dockerfile; the last one by default
  * @returns the reason where there is no image
  * @throws where the build itself fails
  */
-export function provideImage(): Image | { readonly problem: string } {
+export function provideImage(target?: 'try'): Image | { readonly problem: string } {
   const cli = findOnPath('docker', process.env) ?? findOnPath('podman', process.env);
   if (cli === undefined) return { problem: 'neither docker nor podman is installed' };
   const { status } = spawnSync(cli, ['version'], { stdio: 'ignore', timeout: ANSWER_DEADLINE_MS });
   if (status !== 0) return { problem: 'no container engine answers' };
   if (process.env.DOCKER_HOST !== undefined && !process.env.DOCKER_HOST.startsWith('unix://'))
     return { problem: 'the container engine is on another machine' };
-  const { IMAGE } = process.env;
-  if (IMAGE) return { cli, name: IMAGE };
-  const name = 'promo-intake:test';
-  const build = spawnSync('make', ['--no-print-directory', 'image', `IMAGE=${name}`], {
+  const built = target === undefined ? process.env.IMAGE : process.env.TRY_IMAGE;
+  if (built) return { cli, name: built };
+  const name = target === undefined ? 'promo-intake:test' : `promo-intake:test-${target}`;
+  const make = ['--no-print-directory', 'image', `IMAGE=${name}`, ...(target ? [`TARGET=${target}`] : [])];
+  const build = spawnSync('make', make, {
     cwd: projectRoot,
     encoding: 'utf8',
     timeout: BUILD_DEADLINE_MS,
@@ -55,7 +57,11 @@ export interface Ended {
 
 export class Container {
   readonly name = `promo-intake-test-${randomBytes(6).toString('hex')}`;
-  constructor(private readonly image: Image) {}
+  /** @param options of the engine, for each container */
+  constructor(
+    private readonly image: Image,
+    private readonly options: readonly string[] = HARDENED,
+  ) {}
 
   /** Runs the container to its end. */
   async run(
@@ -69,7 +75,7 @@ export class Container {
       '--interactive',
       '--name',
       this.name,
-      ...HARDENED,
+      ...this.options,
       ...environment(env),
       ...engine,
     ];
@@ -78,7 +84,7 @@ export class Container {
 
   /** Starts the container and returns. */
   async start(args: readonly string[], env: Environment, engine: readonly string[] = []): Promise<void> {
-    const all = ['run', '--detach', '--name', this.name, ...HARDENED, ...environment(env), ...engine];
+    const all = ['run', '--detach', '--name', this.name, ...this.options, ...environment(env), ...engine];
     const { code, output } = await this.cli([...all, this.image.name, ...args]);
     if (code !== 0) throw new Error(output);
   }

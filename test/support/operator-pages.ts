@@ -20,6 +20,8 @@ export const read = (path: string): string => readFileSync(join(ROOT, path), 'ut
 export const FILES_PAGE = 'docs/operators/files.md';
 /** The file of files.md, which other pages use as well. */
 export const events = (): string => text(blocksOf(read(FILES_PAGE))[0]);
+export const layEvents = (directory: string): void =>
+  writeFileSync(join(directory, 'events.ndjson'), events());
 export const text = (block: Block | undefined): string => `${(block?.lines ?? []).join('\n')}\n`;
 
 export interface Shell {
@@ -89,7 +91,7 @@ export async function withTry(
 }
 
 /** Without what differs from run to run: times and rates. */
-const comparable = (output: string): string =>
+export const comparable = (output: string): string =>
   output
     .replaceAll(/\d+\.\d s\b/g, 'N s')
     .replaceAll(/[\d,]+\/s, \d+\.\d MB/g, 'N/s')
