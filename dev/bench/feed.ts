@@ -11,6 +11,7 @@ export interface FeedMessage {
   readonly value: string;
   /** Absent: the key chooses the partition. */
   readonly partition?: number;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -141,6 +142,17 @@ export function eventText({ eventId, player, kind, round, amount, at }: EventOf)
   // A template, since no value needs an escape, and the producer shares the machine with the worker that it
   // measures.
   return `{"spec":"promo.event.v1","event_id":"${eventId}","brand":"main","player_ref":"${player}","kind":"${kind}","round_id":"${round}","game":{"id":"g1"},"amount":"${amount}","currency":"EUR","occurred_at":"${new Date(at).toISOString()}"}`;
+}
+
+/** The connection of an operator, by its number. */
+export const connectionOfOperator = (operator: number): string => `bench-stream-${operator}`;
+
+/** A feed whose players are shared out among operators. Its records name the connections. */
+export function* sharedOut(feed: Iterable<FeedMessage>, operators: number): Generator<FeedMessage> {
+  for (const message of feed) {
+    const player = Number(message.key?.replace('player-', ''));
+    yield { ...message, headers: { 'connection-id': connectionOfOperator(player % operators) } };
+  }
 }
 
 /** Bets and wins of a few rounds: every batch of every partition writes to all of them. */

@@ -10,9 +10,10 @@ import { projectRoot } from '../servers/download';
 import { CLI, inheritedFrom, type ProgramCommand, productCommand } from '../servers/product';
 import type { Supervisor } from '../servers/supervisor';
 import { makeTopics, type TopicPlan } from '../servers/topics';
-import { USUAL_SHAPE } from './feed';
+import { connectionOfOperator, USUAL_SHAPE } from './feed';
 import {
   alterSystem,
+  kafkaAt,
   makeDatabase,
   removeDatabase,
   removeDatabases,
@@ -23,6 +24,7 @@ import {
 
 const PROGRAMS = join(__dirname, 'programs');
 const COMMAND_DEADLINE_MS = 60_000;
+const SMALL_TOPIC_RETRIES = 20;
 
 /**
  * Options of Node for the programs beside the worker. They have the worker's options that speed them up, more
@@ -117,20 +119,42 @@ export class Stage {
     return topic;
   }
 
-  async removeTopic(topic: string): Promise<void> {
-    await withAdmin(this.brokers, (admin) => admin.deleteTopics({ topics: [topic] }));
+  /**
+   * Makes topics of one partition that take messages at once. A broker refuses messages while it makes the
+   * files of new topics, which takes seconds for hundreds of them.
+   */
+  async makeSmallTopics(topics: readonly string[]): Promise<void> {
+    const plan = { partitions: 1, config: GONE_SOON };
+    await this.make(() =>
+      withAdmin(this.brokers, (admin) =>
+        makeTopics(admin, Object.fromEntries(topics.map((topic) => [topic, plan]))),
+      ),
+    );
+    const producer = kafkaAt(this.brokers).producer({ retry: { retries: SMALL_TOPIC_RETRIES } });
+    await producer.connect();
+    const messages = [{ value: 'first' }];
+    await producer.sendBatch({ topicMessages: topics.map((topic) => ({ topic, messages })) });
+    await producer.disconnect();
+  }
+
+  async removeTopic(...topics: string[]): Promise<void> {
+    await withAdmin(this.brokers, (admin) => admin.deleteTopics({ topics }));
   }
 
   /**
    * Makes a database with the product's tables. Its reference data has a connection for each topic, all of
    * one feed.
    */
-  async makeDatabase(...topics: readonly string[]): Promise<string> {
+  makeDatabase(...topics: readonly string[]): Promise<string> {
+    return this.makeDatabaseWith(referenceOf(topics));
+  }
+
+  private async makeDatabaseWith(reference: object): Promise<string> {
     const name = `${this.databasePrefix}${this.made++}`;
     const url = await this.make(() => makeDatabase(this.serverUrl, name));
     await this.command(['migrate'], { DATABASE_URL: url });
     const file = this.file('reference.json');
-    writeFileSync(file, JSON.stringify(referenceOf(topics)));
+    writeFileSync(file, JSON.stringify(reference));
     await this.command(['reference', 'apply', file], { DATABASE_URL: url });
     return url;
   }
@@ -140,8 +164,13 @@ export class Stage {
   }
 
   /** Runs the work on a database that exists only for it. */
-  async withDatabase<T>(topics: readonly string[], work: (databaseUrl: string) => Promise<T>): Promise<T> {
-    const url = await this.makeDatabase(...topics);
+  withDatabase<T>(topics: readonly string[], work: (databaseUrl: string) => Promise<T>): Promise<T> {
+    return this.withDatabaseOf(referenceOf(topics), work);
+  }
+
+  /** The same with these reference data. */
+  async withDatabaseOf<T>(reference: object, work: (databaseUrl: string) => Promise<T>): Promise<T> {
+    const url = await this.makeDatabaseWith(reference);
     const result = await work(url);
     await this.dropDatabase(url);
     return result;
@@ -241,6 +270,23 @@ export class Stage {
   }
 }
 
+/** Reference data of many operators, with a connection each, that share the topic. */
+export function referenceOfOperators(ids: readonly string[], topic: string): object {
+  const operators = ids.map((id, index) => ({
+    id,
+    connections: [
+      { id: connectionOfOperator(index), transport: 'kafka', topic, brands: 'several' },
+      ...(index === 0 ? [{ id: WEBHOOK, transport: 'webhook', brands: 'several' }] : []),
+    ],
+    brands: BRANDS,
+    catalogue: CATALOGUE,
+  }));
+  return { operators };
+}
+
+const BRANDS = [{ id: 'main', min_bet: { EUR: '0.10' } }];
+const CATALOGUE = [{ id: 'g1' }];
+
 function referenceOf(topics: readonly string[]): object {
   const streams = topics.map((topic, index) => ({
     id: `bench-stream-${index}`,
@@ -249,8 +295,7 @@ function referenceOf(topics: readonly string[]): object {
     brands: 'several',
   }));
   const connections = [...streams, { id: WEBHOOK, transport: 'webhook', brands: 'several' }];
-  const brands = [{ id: 'main', min_bet: { EUR: '0.10' } }];
-  return { operators: [{ id: 'bench', connections, brands, catalogue: [{ id: 'g1' }] }] };
+  return { operators: [{ id: 'bench', connections, brands: BRANDS, catalogue: CATALOGUE }] };
 }
 
 const NO_PRIVILEGE = '42501';
