@@ -148,9 +148,10 @@ const MOVE_CURSOR = {
     where m.parent = 'history' and m.dropped_at is not null and (m.month + interval '1 month') at time zone 'utc' > coalesce(newest_at, '-infinity')))
 where fold = $1 and generation = $2`,
 };
+/** Without the lineage, a quiet store that another server has would never count as idle. */
 const CAUGHT_UP = {
   name: 'fold_caught_up',
-  text: 'update promo_store.fold_generations set caught_up_at = clock_timestamp() where fold = $1 and state = $2',
+  text: 'update promo_store.fold_generations set caught_up_at = clock_timestamp(), lineage = $3 where fold = $1 and state = $2',
 };
 const FORGET = {
   name: 'fold_forget',
@@ -262,7 +263,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
           await session.query(FORGET, [name, step.generation]);
         return { ...step, ...at(shownAfter) };
       case 'idle':
-        await session.query(CAUGHT_UP, [name, 'shown']);
+        await session.query(CAUGHT_UP, [name, 'shown', present]);
         return { ...step, ...at(shownAfter) };
       case 'slice':
         break;

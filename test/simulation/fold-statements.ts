@@ -147,9 +147,13 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     }));
     return [];
   },
-  fold_caught_up(session, [, wanted]) {
+  fold_caught_up(session, [, wanted, lineage]) {
     for (const { generation, state } of [...session.seen.generations.values()])
-      if (state === wanted) changeGeneration(session, generation, () => ({ caughtUpAt: session.now() }));
+      if (state === wanted)
+        changeGeneration(session, generation, () => ({
+          caughtUpAt: session.now(),
+          lineage: String(lineage),
+        }));
     return [];
   },
   fold_forget(session, [, generation]) {
