@@ -25,7 +25,7 @@ begin
   execute format('drop schema if exists %I cascade', server);
   execute format('create schema %I', server);
   execute format('import foreign schema promo limit to (verdicts, ledger, rounds, deliveries, anomalies, events, attributions, partitions,
-    operations, moves) from server %I into %I', server, server);
+    operations, moves, verdicts_hourly, ledger_daily, rollup_coverage) from server %I into %I', server, server);
 end
 $$;
 comment on procedure promo.add_cell is 'Adds a cell to the views, or replaces its address. Call promo.make_views afterwards.';

@@ -62,6 +62,14 @@ async function sentToCells(query: string): Promise<string[]> {
   return lines.flat().flatMap((line) => /Remote SQL: (.*)/.exec(line ?? '')?.[1] ?? []);
 }
 
+test.each(['verdicts_hourly', 'ledger_daily', 'rollup_coverage'])(
+  'the view %s of the rollups is there for both cells',
+  async (view) => {
+    const sent = await sentToCells(`select * from promo.${view}`);
+    expect(sent.filter((query) => query.includes(`FROM promo.${view}`))).toHaveLength(2);
+  },
+);
+
 test('the ledger of all operators, from both cells', async () => {
   expect(
     await read('select cell, feed_id, event_id, amount from promo.ledger order by feed_id, event_id'),
