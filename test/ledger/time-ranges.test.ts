@@ -221,6 +221,19 @@ test('the copy of the ledger reads the history since its oldest refunded round, 
   expect(await store.value(`select count(reverses_entry_id) > 0 ${bounded}`)).toBe('t');
 });
 
+test.each(['changes', 'new_verdicts'])(
+  'a copy by promo.%s reads the newest thousand verdicts behind a tail that no vacuum has summarized',
+  async (range) => {
+    const before = await store.value(
+      'select min(verdict_id) from (select verdict_id from promo_store.history order by 1 desc limit 1001) h',
+    );
+    const { blocks, rows } = await read(`select * from promo.${range}(${before})`);
+    expect(rows).toBeGreaterThan(500);
+    // The tail is read once for entries, once for rounds and once for refunds.
+    expect(blocks).toBeLessThan(0.8 * allBlocks);
+  },
+);
+
 test('the newest verdicts are found without a scan of history', async () => {
   expect(await store.value('select promo.newest_since(1) = max(decided_at) from promo.verdicts')).toBe('t');
   expect(await store.value('select promo.newest_since() = promo.newest_since(1)')).toBe('t');
