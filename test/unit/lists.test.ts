@@ -52,3 +52,52 @@ test('the patches of kafkajs have a row each, with a test that exists', () => {
     ]);
   }
 });
+
+describe('the limits of docs/security.md', () => {
+  const UNITS: Readonly<Record<string, number>> = { KIBIBYTE: 1024, MEBIBYTE: 1024 ** 2 };
+  const CONSTANT = /\bconst (\w+) = ([\d_.*\s]+|[\d_]+ \* (?:KIBIBYTE|MEBIBYTE)|[\d_]+ \* 1024 \*\* 2);/g;
+  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => read(join('src', path)));
+  /** The values of all constants of src that are numbers, by name. */
+  const values = new Map<string, number[]>();
+  for (const text of sources)
+    for (const [, name = '', written = ''] of text.matchAll(CONSTANT)) {
+      const factors = written.replaceAll('1024 ** 2', 'MEBIBYTE').split('*');
+      const value = factors
+        .map((factor) => factor.trim().replaceAll('_', ''))
+        .reduce((product, factor) => product * (UNITS[factor] ?? Number(factor)), 1);
+      values.set(name, [...(values.get(name) ?? []), value]);
+    }
+  const shown = (value: number): string[] => [
+    value.toLocaleString('en'),
+    `${value / 1024} KiB`,
+    `${value / 1024} Ki `,
+    `${value / 1024 ** 2} MiB`,
+    ...(value === 1_000 ? ['one a second'] : []),
+    ...(value === 60_000 ? ['one a minute'] : []),
+    `${value / 1_000} s`,
+  ];
+  const rows = [
+    ...read('docs/security.md').matchAll(/^\| (\w[\w ]*) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$/gm),
+  ];
+  const named = rows.flatMap(([, where, resource, limit = '', names = '']) =>
+    [...names.matchAll(/`([A-Z][A-Z_]+)`/g)].map(([, name = '']) => ({ where, resource, limit, name })),
+  );
+
+  test('are one table, whose names are in src', () => {
+    expect(new Set(rows.map(([, where]) => where)).size).toBeGreaterThan(4);
+    const text = sources.join('\n');
+    expect(named.filter(({ name }) => !new RegExp(`\\b${name}\\b`).test(text))).toEqual([]);
+  });
+
+  test('have the values of src', () => {
+    const numbers = named.filter(({ name }) => values.has(name));
+    expect(numbers.length).toBeGreaterThan(20);
+    expect(
+      numbers.filter(({ name, limit }) =>
+        (values.get(name) ?? []).every((value) => !shown(value).some((text) => `${limit} `.includes(text))),
+      ),
+    ).toEqual([]);
+  });
+});
