@@ -184,7 +184,8 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   function serve(request: IncomingMessage, response: ServerResponse, isWaiting: boolean): void {
     const peer = connections.of(request.socket);
     const requestId = requestIdOf(request);
-    if (peer === undefined) {
+    // Node may have read further requests before their connection was ended.
+    if (peer === undefined || peer.isEnded) {
       request.socket.destroy();
     } else if (deps.answerAside?.(request, response)) {
       request.resume();

@@ -2,6 +2,7 @@
  * Requests that no client library sends. Each is answered where possible, counted, and logged with its
  * address. None ends the process.
  */
+import { connect } from 'node:net';
 import { sleep, until } from '../../dev/servers/deadline';
 import { answered, dropped, HOOK, type Scene, secret, withWebhook } from '../stream/scene';
 import { aBet } from '../support/ledger';
@@ -159,6 +160,47 @@ describe('a sender that speaks no HTTP, or leaves in the middle [W6] [W8]', () =
       );
       expect((await send(aBet())).status).toBe(200);
     }));
+
+  test('is dropped beyond a limit of its connection or address, counted by its kind, and logged once', () =>
+    withWebhook(
+      { WEBHOOK_CONNECTIONS: '10', WEBHOOK_CONNECTIONS_PER_ADDRESS: '6' },
+      async ({ webhook: { command, port }, send }) => {
+        const drops = async (kinds: readonly string[]) =>
+          Promise.all(kinds.map((kind) => dropped(command, kind)));
+        const late = [
+          '',
+          signed(),
+          post(['content-length: 9000000'], 'half'),
+          signedText({ connectionId: HOOK, secret, body }).repeat(20),
+        ].map((text) => {
+          const line = dial(port);
+          line.socket.write(text);
+          return line;
+        });
+        await Promise.all(late.map((line) => line.closed()));
+        const kinds = ['late_head', 'late_body', 'drain', 'pipelined'];
+        await until('each is counted', 5_000, async () => (await drops(kinds)).join() === '1,1,1,1');
+
+        const open = (localAddress: string, count: number) =>
+          Array.from({ length: count }, () => {
+            const socket = connect({ port, host: '127.0.0.1', localAddress });
+            return socket.on('error', () => undefined).resume();
+          });
+        const sockets = open('127.0.0.2', 7);
+        await until(
+          'one of the address is dropped',
+          5_000,
+          async () => (await dropped(command, 'address')) === 1,
+        );
+        sockets.push(...open('127.0.0.3', 5));
+        await until('one of all is dropped', 5_000, async () => (await dropped(command, 'full')) === 1);
+        for (const socket of sockets) socket.destroy();
+
+        expect((await send(aBet())).status).toBe(200);
+        const lines = command.logged('connection dropped').map(({ why }) => why);
+        expect(lines.sort()).toEqual([...kinds, 'address', 'full'].sort());
+      },
+    ));
 
   test('does not end the process by a reset at any moment', () =>
     withWebhook({}, async ({ webhook, send }) => {
