@@ -2,7 +2,7 @@
 
 import { gzipSync } from 'node:zlib';
 import { until } from '../../dev/servers/deadline';
-import { aLogin, bytesOf } from '../support/builders';
+import { aBet, aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce, produceInTransaction } from '../support/kafka';
 import { encodeBatch, encodeRecords, produceRaw, sealed } from '../support/record-batch';
 import { withAdmin } from '../support/servers';
@@ -101,6 +101,22 @@ describe('verify', () => {
           'truncate promo_store.history, promo_store.event_keys, promo_store.partitions',
         );
       }),
+  );
+
+  together('prints the id of a round with escape sequences escaped, within its own line [D3]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const hostile = '\x1b[2K\x9b1A\u202e\nsound';
+      await produce(world.topics.main, [{ value: bytesOf(aBet({ round_id: hostile })) }]);
+      await world.drain();
+      await world.pool.query('update promo_store.rounds set bet_minor = bet_minor + 1');
+      const { code, lines } = await verify(world);
+      expect(code).toBe(1);
+      expect(lines.filter((line) => !/^[\t -~]*$/.test(line))).toEqual([]);
+      expect(lines).not.toContain('sound');
+      expect(lines).toContainEqual(expect.stringContaining('\\u001b[2K\\u009b1A\\u202e'));
+      // The remaining data has to be sound.
+      await world.pool.query('update promo_store.rounds set bet_minor = bet_minor - 1');
+    }),
   );
 
   together(
