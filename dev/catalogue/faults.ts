@@ -97,6 +97,7 @@ export const FAULTS: readonly FaultGroup[] = [
           [SWEEP]: [
             'cut at each request to Kafka, and at its answer',
             'cut at each request to Kafka from the start of a worker to its first commit',
+            'cut and kill -9 between the decision and the topics of two operators',
           ],
         },
       },
@@ -114,6 +115,7 @@ export const FAULTS: readonly FaultGroup[] = [
             'kill -9 at each message of the transaction that decides a batch of three partitions',
             'kill -9 at each message of a new connection to Postgres, and of the start of a partition',
             'kill -9 at each request to Kafka that a batch makes, and at its answer',
+            'cut and kill -9 between the decision and the topics of two operators',
           ],
           [OFFSETS]: [
             'a crash: between the transaction and the offset commit loses nothing, and records that are read again are no duplicates',
