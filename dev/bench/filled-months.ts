@@ -11,8 +11,12 @@ export const OPERATOR = 'acme';
 const FILL_MS = 0.2;
 const BEGIN_MS = 600_000;
 
-/** Fills the store with `events` of `players` in `games`, over `days`. */
-export async function fillMonths(bench: Bench, databaseUrl: string): Promise<void> {
+/**
+ * Fills the store with `events` of `players` in `games`, over `days`.
+ *
+ * @param roundsPerRefund each round has five events: of 50 rounds, 0.4 % of the events are refunds
+ */
+export async function fillMonths(bench: Bench, databaseUrl: string, roundsPerRefund = 50): Promise<void> {
   await makeSender(bench, databaseUrl);
   const { extent, say } = bench;
   const events = extent.number('events');
@@ -23,7 +27,7 @@ export async function fillMonths(bench: Bench, databaseUrl: string): Promise<voi
       fillStore(client, OPERATOR, {
         ...{ events, days: extent.number('days'), players: extent.number('players') },
         ...{ games: extent.number('games'), lateRounds: Math.ceil(events / 100), tail: 0 },
-        ...{ roundsPerRefund: 50, rejected: 0.03, eventsPerDuplicate: 200 },
+        ...{ roundsPerRefund, rejected: 0.03, eventsPerDuplicate: 200 },
       }),
     BEGIN_MS + events * FILL_MS,
   );
