@@ -1,8 +1,8 @@
 /** Leaderboards and confirmations that are due, and the windows that they are in. */
+import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
 import type { PromotionWindow } from '../promotions/calendar';
-
-const inMicros = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
+import { finiteMicrosOf, readMicros } from './times';
 
 /** The players of a window that may be ranked: the best ones of before the slice. */
 const POOL: Statement = {
@@ -30,10 +30,12 @@ export async function rankedPlayers(
   return [...new Set([...pool, ...ranked].map(([player]) => player ?? ''))];
 }
 
+/** The columns of `dueWindowOf`. */
+const WINDOW = `w.window_no, w.promotion_no, w.version, ${finiteMicrosOf('w.starts_at')}, ${finiteMicrosOf('w.ends_at')}, w.window_key`;
 /** Few windows are due, so the progress of each is looked up. A join would read the progress of all. */
 const DUE_BOARDS: Statement = {
   name: 'promotions_due_boards',
-  text: `select w.window_no, w.promotion_no, w.version, ${inMicros('w.starts_at')}, ${inMicros('w.ends_at')}, w.window_key from promo_store.promotion_windows w
+  text: `select ${WINDOW} from promo_store.promotion_windows w
 where w.closes_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond'
   and not exists (select from promo_store.promotion_boards b where b.generation = $1 and b.window_no = w.window_no)
   and exists (select from promo_store.promotion_progress p where p.generation = $1 and p.window_no = w.window_no offset 0)`,
@@ -49,16 +51,12 @@ export interface DueWindow {
 
 /** Leaderboards whose ranks count from now on. */
 export async function dueBoards(session: Session, generation: number, asOf: bigint): Promise<DueWindow[]> {
-  const rows = await session.query(DUE_BOARDS, [generation, asOf.toString()]);
-  return rows.map(([windowNo, promotionNo, version, startsAt, endsAt, key]) => ({
-    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
-    window: { key: key ?? '', startsAt: microsIn(startsAt), endsAt: microsIn(endsAt) },
-  }));
+  return (await session.query(DUE_BOARDS, [generation, asOf.toString()])).map(dueWindowOf);
 }
 
 const DUE_CONFIRMATIONS: Statement = {
   name: 'promotions_due_confirmations',
-  text: `select distinct w.window_no, w.promotion_no, w.version, ${inMicros('w.starts_at')}, ${inMicros('w.ends_at')}, w.window_key, a.player_ref
+  text: `select distinct ${WINDOW}, a.player_ref
 from (select window_no, player_ref from promo_store.promotion_attempts
   where generation = $1 and confirms_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond' order by confirms_at limit $3) a
 join promo_store.promotion_windows w using (window_no)`,
@@ -72,15 +70,14 @@ export async function dueConfirmations(
   most: number,
 ): Promise<(DueWindow & { readonly playerRef: string })[]> {
   const rows = await session.query(DUE_CONFIRMATIONS, [generation, asOf.toString(), most]);
-  return rows.map(([windowNo, promotionNo, version, startsAt, endsAt, key, playerRef]) => ({
-    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
-    window: { key: key ?? '', startsAt: microsIn(startsAt), endsAt: microsIn(endsAt) },
-    playerRef: playerRef ?? '',
-  }));
+  return rows.map((row) => ({ ...dueWindowOf(row), playerRef: row.at(-1) ?? '' }));
 }
 
-function microsIn(text: string | null | undefined): bigint | null {
-  return text == null ? null : BigInt(text);
+function dueWindowOf([windowNo, promotionNo, version, startsAt, endsAt, key]: Row): DueWindow {
+  return {
+    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
+    window: { key: key ?? '', startsAt: readMicros(startsAt), endsAt: readMicros(endsAt) },
+  };
 }
 
 const CLOSED: Statement = {

@@ -3,6 +3,7 @@ import type { Slice } from '../fold/fold';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
 import { type CountedScope, readEntriesOfRounds, readLedgerPages } from './ledger-rows';
+import { finiteMicrosOf } from './times';
 
 /** An entry that is added to the progress of a player, or taken from it. */
 export interface CountedRow {
@@ -32,7 +33,7 @@ const HAS_ATTRIBUTIONS: Statement = {
 };
 const CREDITS: Statement = {
   name: 'promotions_credits',
-  text: `select r.round_no, c.change_no, (extract(epoch from c.attributed_at) * 1000000)::bigint, b.brand_id, c.player_ref
+  text: `select r.round_no, c.change_no, ${finiteMicrosOf('c.attributed_at')}, b.brand_id, c.player_ref
 from unnest($1::bigint[]) w (round_no)
 join promo_store.rounds r on r.round_no = w.round_no
 join promo_store.attribution_changes c on c.feed_no = r.feed_no and c.round_key = r.round_key

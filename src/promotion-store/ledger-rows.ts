@@ -5,6 +5,7 @@ import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
 import type { CountedKind } from '../promotions/terms';
+import { finiteMicrosOf } from './times';
 
 /** The events that the promotions of a store may count. */
 export interface CountedScope {
@@ -18,10 +19,9 @@ export interface LedgerRow {
   readonly entry: LedgerEntry;
 }
 
-const inMicros = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
 /** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict. */
 const ENTRY = `h.verdict_id, f.operator_id, f.feed_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), h.game_id,
-  ${inMicros('h.occurred_at')}, ${inMicros('h.decided_at')}`;
+  ${finiteMicrosOf('h.occurred_at')}, ${finiteMicrosOf('h.decided_at')}`;
 const NAMES = `join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no`;
@@ -42,7 +42,7 @@ where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at 
 /** The refunds that are the first of their rounds: each takes back what came before. */
 const READ_REFUNDS: Statement = {
   name: 'promotions_read_refunds',
-  text: `select w.change_no, ${inMicros('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $4::timestamptz
+  text: `select w.change_no, ${finiteMicrosOf('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $4::timestamptz
 from unnest($1::bigint[], $2::bigint[], $3::text[]) w (change_no, round_no, event_id)
 cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no and x.refunded_by = w.event_id offset 0) x`,
 };

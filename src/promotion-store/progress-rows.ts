@@ -7,7 +7,7 @@ import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
 import type { PromotionWindow } from '../promotions/calendar';
 import type { PlayerProgress, StoredProgress } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
-import { timestampText } from './times';
+import { finiteMicrosOf, timestampText } from './times';
 
 /** A window of a version, and its number in the store. */
 export interface StoredWindow {
@@ -18,8 +18,6 @@ export interface StoredWindow {
 
 /** The progress of a player, and the number of its window. */
 export type Placed = readonly [windowNo: number, progress: PlayerProgress];
-
-const inMicros = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
 
 const NUMBER_WINDOWS: Statement = {
   name: 'promotions_number_windows',
@@ -77,7 +75,7 @@ cross join lateral (select p.ctid, p.* from promo_store.promotion_progress p
 };
 const LOAD_ATTEMPTS: Statement = {
   name: 'promotions_load_attempts',
-  text: `select w.no, a.ordinal, a.attempt, a.is_held, a.decided_no, ${inMicros('a.decided_at')}, ${inMicros('a.confirms_at')}
+  text: `select w.no, a.ordinal, a.attempt, a.is_held, a.decided_no, ${finiteMicrosOf('a.decided_at')}, ${finiteMicrosOf('a.confirms_at')}
 from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
 cross join lateral (select * from promo_store.promotion_attempts a
   where a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref offset 0) a`,
@@ -170,7 +168,8 @@ function storedProgressOf([attained, score, scoredNo, item, currency, amount, se
   };
 }
 
-function severalValuesOf(json: string): ProgressRow[] {
+/** @param json an array of the items, the currencies and the amounts */
+export function severalValuesOf(json: string): ProgressRow[] {
   const value: unknown = JSON.parse(json);
   const [items, currencies, amounts] =
     textsOf(value).length === 3 && Array.isArray(value) ? value.map(textsOf) : [];

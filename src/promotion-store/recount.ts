@@ -21,7 +21,7 @@ import {
   type StoredRow,
   valuesText,
 } from './stored-progress';
-import { microsOf, readMicros, timestampText } from './times';
+import { finiteMicrosOf, microsOf, readMicros, timestampText } from './times';
 import { readPromotionVersions } from './versions';
 
 const GOAL = { rows: 200_000, ms: 2_000 };
@@ -65,7 +65,7 @@ const COUNTED: Statement = {
 };
 const CLOSED_UP_TO: Statement = {
   name: 'promotions_closed_up_to',
-  text: `select b.window_no, (extract(epoch from w.closes_at) * 1000000)::bigint from promo_store.promotion_boards b
+  text: `select b.window_no, ${finiteMicrosOf('w.closes_at')} from promo_store.promotion_boards b
 join promo_store.promotion_windows w using (window_no) where b.generation = $1`,
 };
 

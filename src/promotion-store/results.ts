@@ -7,6 +7,7 @@ import { readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { countSlice } from './slice';
 import { SliceRows } from './slice-rows';
+import { finiteMicrosOf } from './times';
 
 /**
  * So long after a time, every verdict from before it is known. The time of a decision lies some seconds
@@ -17,13 +18,13 @@ const CERTAIN_AFTER_MICROS = 60_000_000n;
 /** The verdicts of a slice, and the latest time of them. */
 export const MEASURE: Statement = {
   name: 'promotions_measure',
-  text: `select count(*), max(decided_at), (extract(epoch from max(decided_at)) * 1000000)::bigint
+  text: `select count(*), max(decided_at), ${finiteMicrosOf('max(decided_at)')}
 from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
 };
 /** The latest time of the slices before. */
 const FOLDED_TO: Statement = {
   name: 'promotions_folded_to',
-  text: `select (extract(epoch from newest_at) * 1000000)::bigint from promo_store.fold_generations where fold = 'promotions' and generation = $1`,
+  text: `select ${finiteMicrosOf('newest_at')} from promo_store.fold_generations where fold = 'promotions' and generation = $1`,
 };
 
 const TABLES = ['promotion_progress', 'promotion_attempts', 'promotion_boards'] as const;
@@ -50,7 +51,7 @@ select $2, window_no, ${COLUMNS[table]} from promo_store.${table} where generati
 /** Leaderboards that the time alone has closed in one generation, and not yet in another. */
 const CLOSED_BY_TIME: Statement = {
   name: 'promotions_closed_by_time',
-  text: `select (extract(epoch from max(w.closes_at)) * 1000000)::bigint from promo_store.promotion_boards b join promo_store.promotion_windows w using (window_no)
+  text: `select ${finiteMicrosOf('max(w.closes_at)')} from promo_store.promotion_boards b join promo_store.promotion_windows w using (window_no)
 where b.generation = $1 and not exists (select from promo_store.promotion_boards o where o.generation = $2 and o.window_no = b.window_no)`,
 };
 

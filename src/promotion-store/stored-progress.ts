@@ -1,6 +1,8 @@
 /** The stored progress of all players, in parts, and the damages that a recount finds in it. */
 import type { Reader, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
+import { severalValuesOf } from './progress-rows';
+import { finiteMicrosOf, readMicros } from './times';
 
 export interface RecountDamage {
   /** The window: operator/promotion/window. */
@@ -55,8 +57,8 @@ const FETCH: Statement = { name: 'promotions_fetch', text: 'fetch 20000 from pro
 const CLOSE: Statement = { name: 'promotions_close_cursor', text: 'close promotions_recounted' };
 
 const storedRows = (generation: number): string =>
-  `select p.window_no, o.operator_id, n.promotion_id, w.version, w.window_key, (extract(epoch from w.starts_at) * 1000000)::bigint,
-  v.definition ->> 'type' = 'leaderboard', p.player_ref, array_to_json(p.items), array_to_json(p.currencies), array_to_json(p.amounts::text[]), p.score, a.held, p.changed_no
+  `select p.window_no, o.operator_id, n.promotion_id, w.version, w.window_key, ${finiteMicrosOf('w.starts_at')},
+  v.definition ->> 'type' = 'leaderboard', p.player_ref, json_build_array(p.items, p.currencies, p.amounts::text[]), p.score, a.held, p.changed_no
 from promo_store.promotion_progress p
 join promo_store.promotion_windows w using (window_no)
 join promo_store.promotion_versions v using (promotion_no, version)
@@ -92,20 +94,12 @@ export class StoredProgressReader {
 
 function storedRowOf(row: readonly (string | null)[]): StoredRow {
   const [windowNo, operator, promotion, version, window, startsAt, isBoard, playerRef, ...rest] = row;
-  const [items, currencies, amounts, score, held, changedNo] = rest;
-  const [item, currency, amount] = [items, currencies, amounts].map(listIn);
-  const values = (item ?? []).map((each, place) => ({
-    ...{ item: each, currency: currency?.[place] ?? '', value: BigInt(amount?.[place] ?? 0) },
-  }));
+  const [several, score, held, changedNo] = rest;
+  const values = severalValuesOf(several ?? '[]');
   return {
     ...{ windowNo: Number(windowNo), operator: operator ?? '', promotion: promotion ?? '' },
     ...{ version: Number(version), window: window ?? '', playerRef: playerRef ?? '' },
-    ...{ startsAt: startsAt == null ? null : BigInt(startsAt), isBoard: isBoard === 't' },
+    ...{ startsAt: readMicros(startsAt), isBoard: isBoard === 't' },
     ...{ values: valuesText(values, BigInt(score ?? 0)), held: held ?? '', changedNo: changedNo ?? '' },
   };
-}
-
-function listIn(json: string | null | undefined): string[] {
-  const value: unknown = JSON.parse(json ?? '[]');
-  return Array.isArray(value) ? value.map(String) : [];
 }

@@ -3,9 +3,12 @@ import { BEFORE_ALL } from '../promotions/calendar';
 
 const BEFORE_ALL_TEXT = '-infinity';
 
+/** A finite timestamptz, or null, as a number that `readMicros` reads. */
+export const finiteMicrosOf = (column: string): string => `(extract(epoch from ${column}) * 1000000)::bigint`;
+
 /** A timestamptz as the text that `readMicros` reads. */
 export const microsOf = (column: string): string =>
-  `case ${column} when '${BEFORE_ALL_TEXT}' then '${BEFORE_ALL_TEXT}' else (extract(epoch from ${column}) * 1000000)::bigint::text end`;
+  `case ${column} when '${BEFORE_ALL_TEXT}' then '${BEFORE_ALL_TEXT}' else ${finiteMicrosOf(column)}::text end`;
 
 export function readMicros(text: string | null | undefined): bigint | null {
   if (text == null) return null;
