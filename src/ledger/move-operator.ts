@@ -12,6 +12,7 @@
 import type { Client } from 'pg';
 import { StoreError } from '../postgres/errors';
 import { endClient, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
+import { BEGIN_SNAPSHOT } from '../postgres/snapshot';
 import { isArriving, reserve, reservedNumbers, show } from './move-arrival';
 import {
   awaitOlderTransactions,
@@ -255,7 +256,7 @@ async function stream(from: Client, to: Client, step: CopyStep, source: string):
   const insert = {
     text: `insert into promo_store.${step.table} (${columns}) select ${columns} from json_populate_recordset(null::promo_store.${step.table}, $1)`,
   };
-  await from.query('begin isolation level repeatable read read only');
+  await from.query(BEGIN_SNAPSHOT);
   try {
     await from.query(
       `declare moved no scroll cursor for select row_to_json(t)::text as row from (${source}) t`,

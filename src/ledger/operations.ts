@@ -4,14 +4,9 @@
  */
 
 import { StoreError } from '../postgres/errors';
-import {
-  ANSWER_GRACE_MS,
-  END_WITH_CLIENT,
-  endClient,
-  KEEP_ALIVE,
-  openClient,
-  type StoreAccess,
-} from '../postgres/pool';
+import { withOwnConnection } from '../postgres/own-connection';
+import { END_WITH_CLIENT, type StoreAccess } from '../postgres/pool';
+import { BEGIN_SNAPSHOT } from '../postgres/snapshot';
 import { BEGIN } from '../postgres/transaction';
 
 /** The deadline of a short read. */
@@ -39,29 +34,22 @@ export interface TransactionOptions {
 }
 
 /** Runs statements in a transaction, under their own deadline. @throws StoreError */
-export async function inStore<T>(
+export function inStore<T>(
   database: string | StoreAccess,
   { timeoutMs, requestedBy = '', isSnapshot = false }: TransactionOptions,
   work: (query: Query) => Promise<T>,
 ): Promise<T> {
-  const client = await openClient(database, {
-    application_name: 'promo-intake-operations',
-    query_timeout: timeoutMs + ANSWER_GRACE_MS,
-    ...KEEP_ALIVE,
-  }).catch((error: unknown) => {
-    throw new StoreError('connect', error);
-  });
-  const query: Query = async (text, values = []) => {
-    try {
-      const { rows } = await client.query<unknown[]>({ text, values: [...values], rowMode: 'array' });
-      return rows;
-    } catch (error) {
-      throw new StoreError('operations', error);
-    }
-  };
-  try {
-    const begin = isSnapshot ? 'begin isolation level repeatable read read only' : BEGIN.text;
-    await query(`${begin}; ${END_WITH_CLIENT}`);
+  const options = { applicationName: 'promo-intake-operations', timeoutMs };
+  return withOwnConnection(database, options, async (client) => {
+    const query: Query = async (text, values = []) => {
+      try {
+        const { rows } = await client.query<unknown[]>({ text, values: [...values], rowMode: 'array' });
+        return rows;
+      } catch (error) {
+        throw new StoreError('operations', error);
+      }
+    };
+    await query(`${isSnapshot ? BEGIN_SNAPSHOT : BEGIN.text}; ${END_WITH_CLIENT}`);
     await query(
       `select set_config('promo.requested_by', $1, true), set_config('statement_timeout', $2, true)`,
       [requestedBy, String(timeoutMs)],
@@ -69,9 +57,7 @@ export async function inStore<T>(
     const result = await work(query);
     await query('commit');
     return result;
-  } finally {
-    await endClient(client);
-  }
+  });
 }
 
 // --- reads

@@ -1,13 +1,8 @@
 /** Reads the store for one report: one read-only snapshot, and a deadline for each query. */
 import { isTimedOut, StoreError } from '../postgres/errors';
-import {
-  ANSWER_GRACE_MS,
-  END_WITH_CLIENT,
-  endClient,
-  KEEP_ALIVE,
-  openClient,
-  type StoreAccess,
-} from '../postgres/pool';
+import { withOwnConnection } from '../postgres/own-connection';
+import { END_WITH_CLIENT, type StoreAccess } from '../postgres/pool';
+import { BEGIN_SNAPSHOT } from '../postgres/snapshot';
 import { type TextRow, textQuery } from '../postgres/texts';
 import { MOST_ROWS, type ReportQuery } from './queries';
 
@@ -32,32 +27,26 @@ const SETTINGS = {
 };
 
 /** All queries of a report see one state of the store. @throws StoreError */
-export async function readInSnapshot<T>(
+export function readInSnapshot<T>(
   database: string | StoreAccess,
   withinMs: number,
   work: (reader: ReportReader) => Promise<T>,
 ): Promise<T> {
-  const client = await openClient(database, {
-    application_name: 'promo-intake-report',
-    query_timeout: Math.max(withinMs, NEEDED_WITHIN_MS) + ANSWER_GRACE_MS,
-    ...KEEP_ALIVE,
-  }).catch((error: unknown) => {
-    throw new StoreError('connect', error);
-  });
-  const run = async (text: string, values: readonly unknown[] = []): Promise<TextRow[]> => {
-    try {
-      const { rows } = await client.query<TextRow[number][]>(textQuery(text, values));
-      return rows;
-    } catch (error) {
-      throw new StoreError('report', error);
-    }
-  };
-  const set = (values: Readonly<Record<string, string | number>>) => {
-    const calls = Object.entries(values).map(([name, value]) => `set_config('${name}', '${value}', true)`);
-    return run(`select ${calls.join(', ')}`);
-  };
-  try {
-    await run('begin isolation level repeatable read read only');
+  const options = { applicationName: 'promo-intake-report', timeoutMs: Math.max(withinMs, NEEDED_WITHIN_MS) };
+  return withOwnConnection(database, options, async (client) => {
+    const run = async (text: string, values: readonly unknown[] = []): Promise<TextRow[]> => {
+      try {
+        const { rows } = await client.query<TextRow[number][]>(textQuery(text, values));
+        return rows;
+      } catch (error) {
+        throw new StoreError('report', error);
+      }
+    };
+    const set = (values: Readonly<Record<string, string | number>>) => {
+      const calls = Object.entries(values).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+      return run(`select ${calls.join(', ')}`);
+    };
+    await run(BEGIN_SNAPSHOT);
     await run(END_WITH_CLIENT);
     await set(SETTINGS);
     const result = await work({
@@ -79,7 +68,5 @@ export async function readInSnapshot<T>(
     });
     await run('commit');
     return result;
-  } finally {
-    await endClient(client);
-  }
+  });
 }
