@@ -167,7 +167,7 @@ interface Compared {
   readonly generation: number;
   /** Windows that began before this time are not compared. */
   readonly since: bigint;
-  /** Operators of which a difference may come from an erasure. */
+  /** Operators with an erasure that may explain a difference. */
   readonly unsure: ReadonlySet<string>;
   /** The leaderboards that are closed, by the number of the window. */
   readonly boards: ReadonlySet<number>;

@@ -18,8 +18,8 @@ export interface MatchedRow {
 }
 
 /**
- * What a refund takes back from its players. It is the sum of its reversals: all of them are one step, and a
- * round may have a million entries.
+ * The sums that a refund takes back from its players. All its reversals are one step, and a round may have a
+ * million entries: memory holds the sums alone.
  */
 class Reversal {
   readonly credited: (CreditedProgress & { readonly credits: Credit[] })[] = [];
