@@ -65,7 +65,7 @@ export async function send(
   let isDocument = false;
   let failure: unknown;
   try {
-    // A webhook that does not know rehearsals would decide the events, and use their ids up.
+    // A proxy that sends each path to one address would have the events decided, and use their ids up.
     if (isRehearsal && (await sendUntilAnswered(target, [], report, stop)) === null) return FAILED;
     let batch: SendableLine[] = [];
     let bytes = 0;

@@ -52,18 +52,21 @@ interface Answered {
   readonly status: number;
 }
 
-/** Semantic conventions name a route, never the value that a request has in its place. */
-const WEBHOOK_ROUTE = '/v1/events/{connection_id}';
-
 export interface Tracing {
   /** The same intake, with a span for each batch. */
   traced(intake: Decides): Decides;
   /**
    * Answers a request to the webhook whose sender is known, with a span for it.
+   * @param route the path with names in braces: no span holds the value that a request has in their place
    * @param traceparent of its headers
    * @param began by performance.now()
    */
-  request<A extends Answered>(traceparent: unknown, began: number, answer: () => Promise<A>): Promise<A>;
+  request<A extends Answered>(
+    route: string,
+    traceparent: unknown,
+    began: number,
+    answer: () => Promise<A>,
+  ): Promise<A>;
   /** Runs a transaction of the batch or request in the current span. `run` reports the end of each step. */
   transaction<T>(run: (ended: (step: TransactionStep) => void) => Promise<T>): Promise<T>;
   /** Sends the remaining spans. Never fails, and takes as long as the collector does. */
@@ -130,14 +133,15 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   }
 
   async function request<A extends Answered>(
+    route: string,
     traceparent: unknown,
     began: number,
     answer: () => Promise<A>,
   ): Promise<A> {
     const sender = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null;
-    const attributes = { 'http.request.method': 'POST', 'http.route': WEBHOOK_ROUTE };
+    const attributes = { 'http.request.method': 'POST', 'http.route': route };
     const span = tracer.startSpan(
-      `POST ${WEBHOOK_ROUTE}`,
+      `POST ${route}`,
       { kind: SpanKind.SERVER, attributes, startTime: began },
       sender === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sender, isRemote: true }),
     );

@@ -72,7 +72,7 @@ export function makeWebhookMetrics(describe: Describe) {
     webhookRehearsals: new Counter(
       describe('webhook_rehearsals_total', {
         of: 'webhook',
-        help: 'Requests with dry_run=true that were answered with verdicts. They stored nothing, and count in no metric of verdicts or batches.',
+        help: 'Rehearsals that were answered with verdicts. They stored nothing, and count in no metric of verdicts or batches.',
         action: 'None. A sender that only rehearses has not gone live yet.',
         labels: ['connection'],
       }),
@@ -80,7 +80,7 @@ export function makeWebhookMetrics(describe: Describe) {
     webhookRehearsedEvents: new Counter(
       describe('webhook_rehearsed_events_total', {
         of: 'webhook',
-        help: 'Events of requests with dry_run=true that were answered with verdicts.',
+        help: 'Events of rehearsals that were answered with verdicts.',
         action:
           'Rehearsals share two connections to Postgres, and wait for one another. Many: ask the sender to rehearse a sample.',
         labels: ['connection'],

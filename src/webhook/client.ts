@@ -50,7 +50,12 @@ export type NotAnswered =
       readonly waitMs: number;
     }
   /** A retry does not help. */
-  | { readonly type: 'refused'; readonly because: string };
+  | {
+      readonly type: 'refused';
+      readonly because: string;
+      /** Absent: no answer came, or an answer with status 200 cannot be read. */
+      readonly status?: number;
+    };
 
 export type Sent = { readonly type: 'decided'; readonly verdicts: readonly ReceivedVerdict[] } | NotAnswered;
 
@@ -71,9 +76,10 @@ export async function sendBatch(
   events: readonly Buffer[],
   stop: AbortSignal,
 ): Promise<Sent> {
-  const to = requestAddress(url, connectionId);
-  if (isRehearsal) to.searchParams.set('dry_run', 'true');
+  const to = requestAddress(url, connectionId, isRehearsal ? 'rehearse' : 'events');
   const sent = await postSigned(to, secret, id, bodyOf(events), stop);
+  if (sent.type === 'refused' && sent.status === 404 && isRehearsal)
+    return { ...sent, because: `${sent.because}. ${OLDER}` };
   if (sent.type !== 'answered') return sent;
   const { json } = sent;
   if (isRehearsal && (!isObject(json) || json.dry_run !== true))
@@ -136,7 +142,7 @@ export async function postSigned(
     isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : stranger;
   const because = `it answered ${status}${detail}`;
   const isForGood = status < 500 && !RETRIED.has(status);
-  return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs };
+  return isForGood ? { type: 'refused', because, status } : { type: 'later', because, waitMs };
 }
 
 /**
@@ -157,8 +163,10 @@ export function retryAfterMs(headers: Headers): number {
   return ms > 0 ? Math.min(Math.ceil(ms / 1000) * 1000, MAX_RETRY_AFTER_MS) : 0;
 }
 
+const OLDER =
+  'A webhook of an older version has no rehearsals, and no event was decided: have it upgraded first';
 const NO_REHEARSAL =
-  'its answer was no rehearsal: it is of an older version, or a proxy has removed ?dry_run=true. Have this corrected first';
+  'its answer was no rehearsal: a proxy may have changed the path. Have this corrected first';
 const NO_WEBHOOK =
   'There is no webhook of promo-intake at this address: correct --url, without /v1/events/ID';
 

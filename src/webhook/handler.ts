@@ -30,6 +30,7 @@ import type { Reports } from './refusals';
 import { makeReplays } from './replays';
 import { targetIn } from './request-path';
 import { type HttpAnswer, isRefusal, REFUSALS, type Refusal, withDetail } from './responses';
+import { ROUTES, signedUrlOf } from './routes';
 import { expiryOf, validSignature } from './signature';
 import { describeSignature } from './signature-mistakes';
 
@@ -69,8 +70,12 @@ export interface WebhookDeps extends DecidingDeps {
   readonly maxBytes: number;
   /** Absent: the path /v1/reconcile does not exist. */
   readonly reconciliation?: ReconcileDeps | undefined;
-  /** Traces each signed request. @param traceparent the request's header @param began by the clock */
+  /**
+   * Traces each signed request.
+   * @param route as in OpenAPI @param traceparent the request's header @param began by the clock
+   */
   readonly observe?: (
+    route: string,
     traceparent: unknown,
     began: number,
     answer: () => Promise<HttpAnswer>,
@@ -140,7 +145,7 @@ export interface HandlerLoad {
 export function makeHandler(deps: WebhookDeps): Handler {
   const { clock, secretsOf, now, maxBytes, maxEvents, metrics, reports } = deps;
   const { slotWithinMs = SLOT_WITHIN_MS, answerWithinMs = ANSWER_WITHIN_MS } = deps;
-  const { observe = (_traceparent, _began, answer) => answer() } = deps;
+  const { observe = (_route, _traceparent, _began, answer) => answer() } = deps;
   const limits = { maxEvents, maxValues: maxValuesOf(maxEvents) };
   const reading = new Places({ clock, ...READING });
   const deciding = new Places({ clock, ...DECIDING });
@@ -216,7 +221,8 @@ export function makeHandler(deps: WebhookDeps): Handler {
       const held = await rehearsing.take(connectionId, left(), () => undefined);
       if (typeof held === 'string') return refusalOf(held);
       endReading();
-      return observe(incoming.request.headers.traceparent, incoming.began, () =>
+      const { request, began } = incoming;
+      return observe(routeOf(request), request.headers.traceparent, began, () =>
         answerRehearsal(incoming, connectionId, bytes, held),
       );
     },
@@ -225,7 +231,8 @@ export function makeHandler(deps: WebhookDeps): Handler {
       const held = await deciding.take(connectionId, left(), () => evict());
       if (typeof held === 'string') return refusalOf(held);
       endReading();
-      return observe(incoming.request.headers.traceparent, incoming.began, () => {
+      const { request, began } = incoming;
+      return observe(routeOf(request), request.headers.traceparent, began, () => {
         const decideFresh = () => answerDecision(incoming, connectionId, bytes, left());
         const replay = replays.answer(connectionId, signature, expiresAt, decideFresh);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
@@ -241,7 +248,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
 
   /**
    * The place is held until the store has answered, however late the sender's answer is. The answer is never
-   * that of an earlier request: the signature does not cover the query, so a real request may have it, too.
+   * that of an earlier request: the signature does not cover the address, so a real request may have it, too.
    */
   function answerRehearsal(
     { requestId, address }: Incoming,
@@ -364,11 +371,16 @@ export function makeHandler(deps: WebhookDeps): Handler {
   };
 }
 
-/** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */
+/** The route of a request whose path is known. */
+function routeOf({ url = '' }: IncomingMessage): string {
+  return ROUTES[signedUrlOf(url)?.route ?? 'events'].path;
+}
+
 function refusalOf(refused: NoPlace): Refusal {
   return refused === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
 }
 
+/** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */
 function releaseLater(clock: Clock, place: Place): () => void {
   const timer = clock.after(REFUSED_FOR_MS, () => place.release(), false);
   return () => {

@@ -94,6 +94,8 @@ const OF_EVENTS: readonly RefusalName[] = [
     'undecided',
   ] as const),
 ];
+/** Refusals that no rehearsal gets: it takes no slot, and no limit of rejected events holds for it. */
+const OF_DECISIONS: readonly RefusalName[] = ['paused', 'busy'];
 const OF_RECONCILE: readonly RefusalName[] = ['noSuchConnection', 'tooManyReconciled', 'unanswered'];
 
 /** The responses with an error, by status. */
@@ -192,6 +194,13 @@ const HEADERS = [
   ),
 ];
 
+const DRY_RUN = {
+  ...{ name: 'dry_run', in: 'query', required: false },
+  description:
+    'True for a rehearsal. Prefer the path of rehearsals: a webhook that knows no rehearsals refuses that path, and decides a request with this parameter.',
+  schema: { type: 'string', enum: ['true', 'false'] },
+};
+
 const ACCEPTED = { event_id: 'e-1', verdict: 'accepted', reason: null, remedy: null };
 
 /** The source of schemas/openapi.json, with the limits of the contract. */
@@ -200,6 +209,15 @@ export function openApiDocument(limits: RequestLimits = CONTRACT_LIMITS) {
   const [event] = EVENT_SCHEMA.examples;
   const single = { summary: 'One event', value: event };
   const batch = { summary: 'A batch', value: { events: EVENT_SCHEMA.examples } };
+  const requestBody = {
+    required: true,
+    content: json({ schema: { oneOf: [schemaOf(EVENT), schemaOf(BATCH)] }, examples: { single, batch } }),
+  };
+  const answered = (description: string, example: object) => ({
+    description,
+    headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } },
+    content: json({ schema: schemaOf(ANSWER), example }),
+  });
   const readOnly = errorResponse(405, [['readOnly', REFUSALS.readOnly]]);
   const readiness = {
     summary: 'Whether the service takes requests',
@@ -227,34 +245,31 @@ export function openApiDocument(limits: RequestLimits = CONTRACT_LIMITS) {
           summary: 'Send one event or a batch, and get the verdicts',
           description: `Each event is decided on its own, in the order of the request, and once: an event that is sent again is a duplicate. A body has at most ${maxEvents} events and ${maxBytes} bytes.`,
           security: [{ signature: [] }],
-          parameters: [
-            CONNECTION,
-            {
-              ...{ name: 'dry_run', in: 'query', required: false },
-              description:
-                'True for a rehearsal: the answer has the verdicts that the events would get now, nothing is stored, and no event_id is used up.',
-              schema: { type: 'string', enum: ['true', 'false'] },
-            },
-            ...HEADERS,
-          ],
-          requestBody: {
-            required: true,
-            content: json({
-              schema: { oneOf: [schemaOf(EVENT), schemaOf(BATCH)] },
-              examples: { single, batch },
-            }),
-          },
+          parameters: [CONNECTION, DRY_RUN, ...HEADERS],
+          requestBody,
           responses: {
-            200: {
-              description:
-                'Every event is decided and committed. An event may be rejected or skipped all the same: read its verdict.',
-              headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } },
-              content: json({
-                schema: schemaOf(ANSWER),
-                example: { spec: 'promo.answer.v1', connection_id: 'acme-hook', verdicts: [ACCEPTED] },
-              }),
-            },
+            200: answered(
+              'Every event is decided and committed. An event may be rejected or skipped all the same: read its verdict.',
+              { spec: 'promo.answer.v1', connection_id: 'acme-hook', verdicts: [ACCEPTED] },
+            ),
             ...errorResponses(limits, [...OTHERS, ...OF_RECONCILE]),
+          },
+        },
+      },
+      [ROUTES.rehearse.path]: {
+        post: {
+          operationId: 'rehearseEvents',
+          summary: 'Get the verdicts that events would get now, and decide nothing',
+          description:
+            'Nothing is stored, and no event_id is used up. The events of a request see one another and all decided events.',
+          security: [{ signature: [] }],
+          parameters: [CONNECTION, ...HEADERS],
+          requestBody,
+          responses: {
+            200: answered('Nothing is decided. The verdicts are those that the events would get now.', {
+              ...{ spec: 'promo.answer.v1', connection_id: 'acme-hook', dry_run: true, verdicts: [ACCEPTED] },
+            }),
+            ...errorResponses(limits, [...OTHERS, ...OF_RECONCILE, ...OF_DECISIONS]),
           },
         },
       },

@@ -17,16 +17,20 @@ export function targetIn(url: string): RequestTarget | null {
   try {
     const connectionId = decodeURIComponent(written);
     if (route === 'reconcile') return { connectionId, mode: 'reconcile' };
-    return { connectionId, mode: query === '' ? 'decide' : modeOf(query) };
+    const byQuery = query === '' ? 'absent' : modeOf(query);
+    if (route === 'events') return { connectionId, mode: byQuery === 'absent' ? 'decide' : byQuery };
+    // The path asks for a rehearsal: a query that asks for a decision contradicts the path.
+    const isRehearsal = byQuery === 'absent' || byQuery === 'rehearse';
+    return { connectionId, mode: isRehearsal ? 'rehearse' : 'unclear' };
   } catch {
     return null; // a % that encodes no character
   }
 }
 
-function modeOf(query: string): RequestTarget['mode'] {
+function modeOf(query: string): 'absent' | 'decide' | 'rehearse' | 'unclear' {
   const alike = [...new URLSearchParams(query)].filter(([name]) => LIKE_DRY_RUN.test(name.trim()));
   const [only] = alike;
-  if (only === undefined) return 'decide';
+  if (only === undefined) return 'absent';
   const [name, value] = only;
   if (alike.length > 1 || name !== 'dry_run') return 'unclear';
   return value === 'true' ? 'rehearse' : value === 'false' ? 'decide' : 'unclear';

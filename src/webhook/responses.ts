@@ -139,7 +139,7 @@ export const REFUSALS = {
   noSuchPath: refusal('invalid request', `send events to POST ${ROUTES.events.path}`, 404),
   wrongDryRun: refusal(
     'invalid request',
-    'the query parameter for a rehearsal is dry_run=true, in these letters and once; nothing was decided',
+    `rehearse by POST ${ROUTES.rehearse.path}, or by the query parameter dry_run=true, in these letters and once; nothing was decided`,
   ),
   noSuchMethod: { ...refusal('invalid request', 'send events by POST', 405), headers: allowing('events') },
   readOnly: { ...refusal('invalid request', 'read this path by GET', 405), headers: allowing('openapi') },
@@ -173,7 +173,7 @@ export const REFUSALS = {
   paused: (because: string) =>
     refusal(
       'restricted',
-      `${because}, and this request has used up no event_id. Rehearse its events with ?dry_run=true: a duplicate was decided by an earlier request. Correct the others, and send them again then. Ask support where the events are right`,
+      `${because}, and this request has used up no event_id. Rehearse its events by POST ${ROUTES.rehearse.path}: a duplicate was decided by an earlier request. Correct the others, and send them again then. Ask support where the events are right`,
     ),
   tooLarge: (bytes: number) =>
     refusal(

@@ -9,6 +9,8 @@ interface Route {
 
 export const ROUTES = {
   events: { methods: ['POST'], path: '/v1/events/{connection_id}' },
+  /** A webhook that knows no rehearsals refuses this path, and decides nothing of the request. */
+  rehearse: { methods: ['POST'], path: '/v1/rehearse/{connection_id}' },
   reconcile: { methods: ['POST'], path: '/v1/reconcile/{connection_id}' },
   openapi: { methods: ['GET', 'HEAD'], path: '/v1/openapi.json' },
   /** The page that checks events, for people. */
@@ -25,14 +27,14 @@ function patternOf({ path }: Route): RegExp {
   return new RegExp(`^${text}(?:\\?(.*))?$`);
 }
 
-const SIGNED = (['events', 'reconcile'] as const).map((route) => ({
+const SIGNED = (['events', 'rehearse', 'reconcile'] as const).map((route) => ({
   route,
   pattern: patternOf(ROUTES[route]),
 }));
 const READ = (['openapi', 'page'] as const).map((route) => ({ route, pattern: patternOf(ROUTES[route]) }));
 
 export interface SignedUrl {
-  readonly route: 'events' | 'reconcile';
+  readonly route: 'events' | 'rehearse' | 'reconcile';
   /** The connection id, percent-encoded. */
   readonly written: string;
   readonly query: string;

@@ -273,7 +273,7 @@ describe('a running intake', () => {
   });
 
   test('is the webhook in all other paths: it rehearses, reconciles, and describes itself', async () => {
-    const path = `/v1/events/${CONNECTION}?dry_run=true`;
+    const path = `/v1/rehearse/${CONNECTION}`;
     expect((await trying.send(aBet(), { path })).verdicts).toEqual(['accepted']);
     expect((await eventsOf(trying)).json).toMatchObject({ last: 0 });
     const asked = await trying.send(

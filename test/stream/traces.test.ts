@@ -149,6 +149,7 @@ describe('a request to the webhook', () => {
         (await send(aBet({ event_id: MARKER, player_ref: MARKER, round_id: MARKER }), { headers })).status,
       ).toBe(200);
       expect((await send('{')).status).toBe(400);
+      expect((await send(aBet(), { path: `/v1/rehearse/${MARKER}` })).status).toBe(200);
       await world.rows('alter table promo_store.history rename to history_away');
       expect((await send(aBet())).status).toBe(503);
       await world.rows('alter table promo_store.history_away rename to history');
@@ -157,6 +158,11 @@ describe('a request to the webhook', () => {
       expect(requests.map(({ name, attributes, status }) => [name, attributes, status])).toEqual([
         ['POST /v1/events/{connection_id}', { ...ROUTE, 'http.response.status_code': 200 }, 0],
         ['POST /v1/events/{connection_id}', { ...ROUTE, 'http.response.status_code': 400 }, 0],
+        [
+          'POST /v1/rehearse/{connection_id}',
+          { ...ROUTE, 'http.route': '/v1/rehearse/{connection_id}', 'http.response.status_code': 200 },
+          0,
+        ],
         [
           'POST /v1/events/{connection_id}',
           { ...ROUTE, 'http.response.status_code': 503, 'error.type': '503' },

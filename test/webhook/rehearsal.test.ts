@@ -20,8 +20,8 @@ import { killWorkers, program, ROOT } from '../support/worker';
 jest.setTimeout(120_000);
 afterEach(killWorkers);
 
-const path = `/v1/events/${HOOK}?dry_run=true`;
-const dry = { path };
+const dry = { path: `/v1/rehearse/${HOOK}` };
+const byQuery = { path: `/v1/events/${HOOK}?dry_run=true` };
 
 /** The number of rows of each table, and the last number of each sequence. */
 async function tracesIn(world: Pick<World<'main'>, 'rows'>): Promise<string> {
@@ -129,6 +129,16 @@ test('a rehearsed duplicate keeps its event_id where its first was rehearsed, to
       });
   }));
 
+test('the query of the path of events rehearses as the path of rehearsals does [W9]', () =>
+  withWebhook({}, async ({ world, send }) => {
+    const before = await tracesIn(world);
+    const rehearsed = await send(mixed, byQuery);
+    expect([rehearsed.status, rehearsed.verdicts.length]).toEqual([200, mixed.events.length]);
+    expect((await send(mixed, dry)).text).toBe(rehearsed.text);
+    expect((await send(mixed, { path: `${dry.path}?dry_run=true` })).text).toBe(rehearsed.text);
+    expect(await tracesIn(world)).toBe(before);
+  }));
+
 test('a rehearsal is never answered with the answer to the same signed bytes, nor the other way round [W9] [W7]', () =>
   withWebhook({}, async ({ world, send }) => {
     const id = 'msg_same';
@@ -153,6 +163,13 @@ test('a mistyped rehearsal is refused and never decided [W9]', () =>
       const refused = await send(aLogin(), { path: `/v1/events/${HOOK}?${query}` });
       expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('dry_run=true')]);
     }
+    const unclear = await send(aLogin(), { path: `/v1/rehearse/${HOOK}?dry_run=false` });
+    expect([unclear.status, unclear.text]).toEqual([
+      400,
+      expect.stringContaining('/v1/rehearse/{connection_id}'),
+    ]);
+    for (const path of [`/v1/rehearsals/${HOOK}`, `/v1/rehearse`, `/v1/rehearse/${HOOK}/`])
+      expect((await send(aLogin(), { path })).status).toBe(404);
     expect(await world.verdicts()).toEqual({});
   }));
 
@@ -248,14 +265,33 @@ test('send --dry-run prints the verdicts of a rehearsal, and stores nothing [W9]
   }));
 
 test('send --dry-run sends no event to a webhook that decides all requests [W9]', async () => {
-  const bodies: string[] = [];
+  const { code, errors, requests } = await rehearseAgainst(() => 200);
+  expect([code, requests]).toEqual([1, [['POST /v1/rehearse/acme-hook', '{"events":[]}']]]);
+  expect(errors).toContain('its answer was no rehearsal');
+});
+
+test('send --dry-run asks a webhook without rehearsals for its upgrade, and has nothing decided by it [W9]', async () => {
+  // The paths of a webhook without rehearsals.
+  const { code, errors, requests } = await rehearseAgainst((path) =>
+    /^POST \/v1\/events\/[^/?]+(\?|$)/.test(path) ? 200 : 404,
+  );
+  expect([code, requests.map(([path]) => path)]).toEqual([1, ['POST /v1/rehearse/acme-hook']]);
+  expect(errors).toContain('it answered 404');
+  expect(errors).toContain('an older version has no rehearsals, and no event was decided');
+});
+
+/** Rehearses a login against a webhook that decides each request with status 200. */
+async function rehearseAgainst(statusOf: (path: string) => number) {
+  const requests: [path: string, body: string][] = [];
   const server = createServer((request, response) => {
     let body = '';
     request.setEncoding('utf8').on('data', (text: string) => {
       body += text;
     });
     request.on('end', () => {
-      bodies.push(body);
+      const path = `${request.method} ${request.url}`;
+      requests.push([path, body]);
+      response.statusCode = statusOf(path);
       response.end(JSON.stringify({ spec: 'promo.answer.v1', connection_id: HOOK, verdicts: [] }));
     });
   });
@@ -265,9 +301,8 @@ test('send --dry-run sends no event to a webhook that decides all requests [W9]'
   const { code, errors } = await rehearseFile(`http://127.0.0.1:${port}`, [aLogin()]);
   server.close();
   server.closeAllConnections();
-  expect([code, bodies]).toEqual([1, ['{"events":[]}']]);
-  expect(errors).toContain('its answer was no rehearsal');
-});
+  return { code, errors, requests };
+}
 
 async function rehearseFile(url: string, events: readonly object[]) {
   const directory = mkdtempSync(join(tmpdir(), 'promo-rehearsal-'));

@@ -51,14 +51,14 @@ test('stops after 10 ids of each replica, names limit, reasons and remedy, and c
       expect(JSON.parse(refused?.text ?? '')).toEqual({
         code: 'ERROR_CODE_BUSINESS_REJECTED',
         message: expect.stringMatching(
-          /^restricted: 200 of the last 200 events would be rejected, more than the limit of 50 % \(in the last batch: 200 malformed\)\. No event is decided until 20\S+Z, .*dry_run=true/,
+          /^restricted: 200 of the last 200 events would be rejected, more than the limit of 50 % \(in the last batch: 200 malformed\)\. No event is decided until 20\S+Z, .*\/v1\/rehearse\/\{connection_id\}/,
         ),
       });
       expect(await stored()).toBe(10);
 
       // Good events are refused as well, a rehearsal is answered, and the neighbour is decided.
       expect((await send[1]?.(aLogin()))?.status).toBe(403);
-      const dry = { path: `/v1/events/${HOOK}?dry_run=true` };
+      const dry = { path: `/v1/rehearse/${HOOK}` };
       expect((await send[1]?.(aLogin(), dry))?.verdicts).toEqual(['accepted']);
       // An earlier try has decided a part: a rehearsal answers that those events are duplicates.
       const tried = await send[0]?.({ events: [decidedFirst, ...events.slice(0, 2)] });

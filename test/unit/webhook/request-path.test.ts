@@ -25,9 +25,24 @@ test.each([
   },
 );
 
-test.each(['/', '/v1/events/', '/v1/events/a/b', '/v1/events/%zz?dry_run=true', '/v2/events/a'])(
-  'any other path has no connection: %s [W6]',
-  (url) => {
-    expect(targetIn(url)).toBeNull();
-  },
-);
+test.each([
+  ['', 'rehearse'],
+  ['?source=cron', 'rehearse'],
+  ['?dry_run=true', 'rehearse'],
+  ['?dry_run=false', 'unclear'],
+  ['?dryRun=true', 'unclear'],
+])('the path of rehearsals never decides: %s is %s [W9]', (query, mode) => {
+  expect(targetIn(`/v1/rehearse/acme%20hook${query}`)).toEqual({ connectionId: 'acme hook', mode });
+});
+
+test.each([
+  '/',
+  '/v1/rehearse/',
+  '/v1/rehearse/a/b',
+  '/v1/events/',
+  '/v1/events/a/b',
+  '/v1/events/%zz?dry_run=true',
+  '/v2/events/a',
+])('any other path has no connection: %s [W6]', (url) => {
+  expect(targetIn(url)).toBeNull();
+});

@@ -14,7 +14,7 @@ const MAINTENANCE = 'ERROR_CODE_MAINTENANCE';
 /** Operators match on these: status, code, begin of the message, and whether to retry. */
 const WIRE: Readonly<Record<keyof typeof plain, readonly [number, string, string, boolean]>> = {
   noSuchPath: [404, INVALID, 'invalid request: send', false],
-  wrongDryRun: [400, INVALID, 'invalid request: the query parameter', false],
+  wrongDryRun: [400, INVALID, 'invalid request: rehearse by POST /v1/rehearse/', false],
   noSuchMethod: [405, INVALID, 'invalid request: send', false],
   readOnly: [405, INVALID, 'invalid request: read this path by GET', false],
   noJson: [415, INVALID, 'invalid request: Content-Type', false],
@@ -78,7 +78,7 @@ test('a paused connection is answered as restricted by business, with the remedy
   const [status, code, message, isRetryable] = wireOf(paused('9 of 10 events would be rejected'));
   expect([status, code, isRetryable]).toEqual([403, REJECTED, false]);
   expect(message).toMatch(
-    /^restricted: 9 of 10 events would be rejected, and this request has used up no event_id.*dry_run=true: a duplicate was decided by an earlier/,
+    /^restricted: 9 of 10 events would be rejected, and this request has used up no event_id.*\/v1\/rehearse\/\{connection_id\}: a duplicate was decided by an earlier/,
   );
 });
 
