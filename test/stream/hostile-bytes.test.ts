@@ -11,7 +11,9 @@ import { until } from '../../dev/servers/deadline';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { withProducer } from '../support/kafka';
 import { encodeBatch, encodeRecords, produceRaw, type TestRecord, varint } from '../support/record-batch';
+import { schemaRegistryUrl } from '../support/servers';
 import { ROOT, type RunningCommand } from '../support/worker';
+import { framed } from './registry';
 import { connectionOf, inWorld, type World } from './world';
 
 const MEBIBYTE = 1024 * 1024;
@@ -133,6 +135,7 @@ function manyHeaders(value: Buffer, count: number): Buffer {
 type Topics = 'hostile' | 'many' | 'shared' | 'good';
 const TOPIC = { partitions: 1, config: { 'max.message.bytes': String(16 * MEBIBYTE), 'retention.ms': '-1' } };
 const PARTITIONS = 12;
+const RECORDS_IN_A_BATCH = 2_000;
 
 /**
  * Runs a worker as the chart does, while one operator sends the records of `attack` and another one sends
@@ -157,7 +160,11 @@ function beside(
         }),
         anOperator({ id: 'good', connections: [connectionOf(good)] }),
       ],
-      settings: { LOG_LEVEL: 'debug', NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
+      settings: {
+        LOG_LEVEL: 'debug',
+        NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}`,
+        SCHEMA_REGISTRY_URL: schemaRegistryUrl(),
+      },
     },
     async (world) => {
       const [broker = ''] = world.brokers;
@@ -332,21 +339,34 @@ describe('very many headers', () => {
     DEADLINE_MS,
   );
 
-  it(
-    '4,000 unclaimed records of 1,000, in batches of a few kilobytes: memory is bounded, and other records are decided [S5]',
-    () =>
+  /** Headers of a record, at the limit. */
+  const MOST_HEADERS = 1_000;
+  /** The largest schema id that a registry can give: the worker asks the registry for it. */
+  const UNKNOWN_SCHEMA = 2 ** 31 - 1;
+
+  it.each([
+    ['unclaimed', 'shared', login('nobody'), 'unclaimed'],
+    ['of an unknown schema on an own topic', 'hostile', framed(UNKNOWN_SCHEMA, '{}'), 'schema_unknown'],
+  ] as const)(
+    '4,000 records of 1,000, %s, in batches of a few kilobytes: memory is bounded, and other records are decided [S4 S5]',
+    (_, name, value, reason) =>
       beside(
         async ({ topics }, broker) => {
-          for (let index = 0; index < 2; index++) {
-            const records = Array.from({ length: 2_000 }, () => ({}));
-            const value = manyHeaders(login('nobody'), 1_000);
-            const bodies = records.map((_, at) => withDelta(value, at));
-            await produceRaw(broker, topics.shared, compressed('zstd', records, Buffer.concat(bodies)));
-          }
-          return { shared: 4_000 };
+          const records = Array.from({ length: RECORDS_IN_A_BATCH }, () => ({}));
+          const encoded = manyHeaders(value, MOST_HEADERS);
+          const bodies = records.map((_, at) => withDelta(encoded, at));
+          const batch = compressed('zstd', records, Buffer.concat(bodies));
+          for (let index = 0; index < 2; index++) await produceRaw(broker, topics[name], batch);
+          return { [name]: 2 * RECORDS_IN_A_BATCH };
         },
-        async (world) =>
-          expect(await world.balance(world.topics.shared)).toEqual({ records: 4_000, dead_letters: 4_000 }),
+        async (world, worker) => {
+          const letters = 2 * RECORDS_IN_A_BATCH;
+          expect(await world.balance(world.topics[name])).toEqual({
+            records: letters,
+            dead_letters: letters,
+          });
+          expect(await worker.metric(`promo_intake_dead_letters_total{reason="${reason}"}`)).toBe(letters);
+        },
       ),
     DEADLINE_MS,
   );
