@@ -61,7 +61,7 @@ export function tooLargeForApply(rendered: string): string | undefined {
     if (bytes <= MAX_APPLIED_BYTES) continue;
     const kind = /^kind: (.*)$/m.exec(text)?.[1] ?? 'object';
     const name = /^ {2}name: (.*)$/m.exec(text)?.[1] ?? '';
-    return `The ${kind} ${name} has ${bytes} bytes, more than the limit of ${MAX_APPLIED_BYTES} of kubectl apply. Create a ConfigMap or Secret from the file with kubectl create, and set reference.existing instead of reference.data.`;
+    return `The ${kind} ${name} has ${bytes} bytes, more than the limit of ${MAX_APPLIED_BYTES} of kubectl apply. Create a ConfigMap or Secret from the gzipped file with kubectl create, or put the file into a volume, and set reference.existing instead of reference.data.`;
   }
   return undefined;
 }

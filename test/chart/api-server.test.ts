@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { ApiServer } from '../../dev/chart/api-server';
 import { CRD_DIRECTORY, findSchemas } from '../../dev/chart/schemas';
 import { findTool } from '../../dev/chart/tools';
@@ -20,6 +21,7 @@ import {
   runTool,
   testWith,
 } from '../support/chart';
+import { type GameIds, largeReference } from '../support/large-reference';
 
 jest.setTimeout(120_000);
 
@@ -104,6 +106,39 @@ withServer('the pod of docs/kubernetes.md for commands is accepted without a war
 withServer('workers whose old pods have to end first are accepted', async () => {
   const args = [...MINIMAL, '--set', 'fullnameOverride=recreate,worker.strategy.type=Recreate'];
   for (const manifest of manifestsOf(args).filter(({ kind }) => kind === 'Deployment')) await apply(manifest);
+});
+
+describe('a file of 50,000 games', () => {
+  const JOB = 'here-promo-intake-reference';
+  const jobsOf = (existing: string) =>
+    manifestsOf([...MINIMAL, '--set', existing]).filter(
+      (each) => each.kind === 'Job' && at(each, 'metadata.name') === JOB,
+    );
+  const holderOf = (kind: 'ConfigMap' | 'Secret', ids: GameIds): Manifest => {
+    const data = { 'reference.json.gz': gzipSync(largeReference(ids)).toString('base64') };
+    const metadata = { name: `${kind.toLowerCase()}-${ids}`, namespace: NAMESPACE };
+    return { apiVersion: 'v1', kind, metadata, [kind === 'Secret' ? 'data' : 'binaryData']: data };
+  };
+
+  withServer('is accepted gzipped in a ConfigMap and a Secret, unless its ids are random', async () => {
+    for (const kind of ['ConfigMap', 'Secret'] as const) {
+      await apply(holderOf(kind, 'counted'));
+      const { status, body } = await server.apply(holderOf(kind, 'random'));
+      expect([kind, status, at(body, 'message')]).toEqual([
+        kind,
+        422,
+        expect.stringMatching(/Too long: .*1048576/),
+      ]);
+    }
+  });
+
+  withServer('of any size is accepted in a volume', async () => {
+    const jobs = jobsOf(
+      'reference.existing.volume.persistentVolumeClaim.claimName=games,reference.existing.key=acme/reference.json.gz',
+    );
+    expect(jobs).toHaveLength(1);
+    for (const job of jobs) await apply(job);
+  });
 });
 
 withServer('impossible objects are refused', async () => {

@@ -97,6 +97,16 @@ test.each([
     { reference: { existing: { secret: 'a', configMap: 'b', key: 'k' } } },
     '/reference/existing',
   ],
+  [
+    'reference data outside its volume',
+    { reference: { existing: { volume: { emptyDir: {} }, key: '../etc/passwd' } } },
+    '/reference/existing/key',
+  ],
+  [
+    'reference data of a volume and a Secret',
+    { reference: { existing: { volume: { emptyDir: {} }, secret: 'a', key: 'k' } } },
+    '/reference/existing/secret',
+  ],
 ])('%s is refused', (_, values, place) => {
   expect(refused(values)).toContain(place);
 });

@@ -1,35 +1,26 @@
 /** Reference data of an operator with 50,000 games, within the memory of the chart's job. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parse } from 'yaml';
+import { findTool } from '../../dev/chart/tools';
 import { productCommand } from '../../dev/servers/product';
-import { migratedDatabase } from '../support/ledger';
+import { at, example, listAt, manifestsOf, testWith } from '../support/chart';
+import { GAME_IDS, GAMES, largeReference } from '../support/large-reference';
+import { migratedDatabase, rowsOf, withClient } from '../support/ledger';
 import { dropDatabase } from '../support/servers';
 import { program, ROOT } from '../support/worker';
 
 jest.setTimeout(180_000);
 
-const GAMES = 50_000;
 const values: unknown = parse(readFileSync(join(ROOT, 'helm/promo-intake/values.yaml'), 'utf8'));
-const limit = Number(/^(\d+)Mi$/.exec(at('reference', 'resources', 'limits', 'memory'))?.[1]);
+const limit = Number(/^(\d+)Mi$/.exec(String(at(values, 'reference.resources.limits.memory')))?.[1]);
 
-function at(...path: readonly string[]): string {
-  let value: unknown = values;
-  for (const key of path) value = Object(value)[key];
-  return String(value);
-}
-
-const game = (n: number) => `provider-of-games-game-${n}`;
-const JSON_TEXT = JSON.stringify({
-  operators: [
-    { id: 'acme', catalogue: Array.from({ length: GAMES }, (_, n) => ({ id: game(n), active: true })) },
-  ],
-});
-const YAML_TEXT = `operators:\n  - id: acme\n    catalogue:\n${Array.from({ length: GAMES }, (_, n) => `      - { id: ${game(n)}, active: true }\n`).join('')}`;
+const JSON_TEXT = largeReference('counted');
+const YAML_TEXT = `operators:\n  - id: acme\n    catalogue:\n${Array.from({ length: GAMES }, (_, n) => `      - { id: ${GAME_IDS.counted(n)}, active: true }\n`).join('')}`;
 
 let directory: string;
 let database: string;
@@ -42,11 +33,17 @@ afterEach(async () => {
   await dropDatabase(database);
 });
 
-/** Applies a file. @returns the exit code, the output, and the peak memory in MiB */
-async function apply(file: string): Promise<{ code: unknown; text: string; mib: number }> {
-  const { file: node, args, environment } = productCommand(program(), ['reference', 'apply', file]);
+const apply = (file: string) => run(['reference', 'apply', file]);
+
+/** Node gives half of the memory of a container to JavaScript. */
+const NODE_OPTIONS = `--max-old-space-size=${limit / 2}`;
+
+/** Runs a command as the job does. @returns the exit code, the output, and the peak memory in MiB */
+async function run(command: readonly string[]): Promise<{ code: unknown; text: string; mib: number }> {
+  const { file: node, args, environment } = productCommand(program(), command);
   const { PATH, HOME } = process.env;
-  const child = spawn(node, args, { env: { PATH, HOME, ...environment, DATABASE_URL: database } });
+  const env = { PATH, HOME, ...environment, NODE_OPTIONS, DATABASE_URL: database };
+  const child = spawn(node, args, { env });
   let text = '';
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (more: string) => {
@@ -79,8 +76,46 @@ test.each([
   console.log(`${name}: ${Math.round(first.mib)} and ${Math.round(second.mib)} MiB of ${limit}`);
 });
 
-test('a gzipped file fits into a ConfigMap or a Secret', () => {
-  expect(gzipSync(JSON_TEXT).length).toBeLessThan(1024 * 1024 * 0.5);
+/** Puts a file where the kubelet mounts it. @returns the arguments of the job, in the test's directory */
+function mounted(existing: string, bytes: Buffer): string[] {
+  const job = manifestsOf(['--values', example('minimal.yaml'), '--set', existing]).find(
+    (manifest) => manifest.kind === 'Job' && at(manifest, 'metadata.name') === 'here-promo-intake-reference',
+  );
+  const [container] = listAt(job, 'spec.template.spec.containers');
+  const [volume] = listAt(job, 'spec.template.spec.volumes');
+  const [mount] = listAt(container, 'volumeMounts');
+  const [, key] = /key=([^,]+)/.exec(existing) ?? [];
+  const [item] = ['configMap', 'secret'].flatMap((kind) => listAt(volume, `${kind}.items`));
+  const path = join(directory, String(at(mount, 'mountPath')), String(at(item, 'path') ?? key));
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, bytes);
+  return listAt(container, 'args')
+    .map(String)
+    .map((each) => (each.startsWith('/') ? join(directory, each) : each));
+}
+
+describe.each([
+  ['a ConfigMap', 'counted', 'configMap=games,reference.existing.key=reference.json.gz'],
+  ['a Secret', 'counted', 'secret=games,reference.existing.key=reference.json.gz'],
+  [
+    'a volume',
+    'random',
+    'volume.persistentVolumeClaim.claimName=games,reference.existing.key=acme/games.json.gz',
+  ],
+] as const)('in %s', (_, ids, existing) => {
+  testWith(findTool('helm'))(
+    '50,000 gzipped games are applied by the job of the chart within its memory',
+    async () => {
+      const { code, text, mib } = await run(
+        mounted(`reference.existing.${existing}`, gzipSync(largeReference(ids))),
+      );
+      expect([code, text]).toEqual([0, expect.stringContaining('version 1 is in force')]);
+      expect(mib).toBeGreaterThan(40);
+      expect(mib).toBeLessThan(limit * 0.5);
+      const games = `select jsonb_array_length(document #> '{operators,0,catalogue}') from promo_store.reference_versions where version = 1`;
+      expect(await withClient(database, (client) => rowsOf(client, games))).toEqual([[String(GAMES)]]);
+    },
+  );
 });
 
 test('a truncated gzipped file, and a fault in one, are reported with their place', async () => {

@@ -7,6 +7,7 @@
 {{- $component := .component -}}
 {{- $file := printf "%s.yaml" $command -}}
 {{- with .values -}}
+{{- $existing := default dict .existing -}}
 {{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $root.Values "own" $root.Values.migration) | fromYaml -}}
 {{- $job := dict "root" $root "component" $component "configuration" $configuration -}}
 {{- $name := printf "%s-%s" (include "promo-intake.fullname" $root) $component -}}
@@ -52,7 +53,7 @@ spec:
       containers:
         - name: apply
           {{- include "promo-intake.container" $root | nindent 10 }}
-          args: [{{ $command }}, apply, /{{ $command }}/{{ $file }}{{ range $options }}, {{ . }}{{ end }}]
+          args: [{{ $command }}, apply, /{{ $command }}/{{ ternary $existing.key $file (hasKey $existing "volume") }}{{ range $options }}, {{ . }}{{ end }}]
           env:
             {{- include "promo-intake.env" $job | trim | nindent 12 }}
           resources:
@@ -62,7 +63,9 @@ spec:
             {{- include "promo-intake.volumeMounts" $job | trim | nindent 12 }}
       volumes:
         - name: {{ $command }}
-          {{- $existing := default dict .existing }}
+          {{- if $existing.volume }}
+          {{- toYaml $existing.volume | nindent 10 }}
+          {{- else }}
           {{- if $existing.secret }}
           secret:
             secretName: {{ $existing.secret | quote }}
@@ -72,6 +75,7 @@ spec:
             name: {{ default $name $existing.configMap | quote }}
           {{- end }}
             items: [{key: {{ default $file $existing.key | quote }}, path: {{ $file }}}]
+          {{- end }}
         {{- include "promo-intake.volumes" $job | trim | nindent 8 }}
 {{- end -}}
 {{- end -}}
