@@ -3,6 +3,7 @@ import type { Slice } from '../fold/fold';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
 import { type CountedScope, readEntriesOfRounds, readLedgerPages } from './ledger-rows';
+import type { RoundRecords } from './round-records';
 import { finiteMicrosOf } from './times';
 
 /** An entry that is added to the progress of a player, or taken from it. */
@@ -62,8 +63,9 @@ export async function* readCountedPages(
   session: Reader,
   slice: Slice,
   scope: CountedScope,
+  records: RoundRecords | null = null,
 ): AsyncGenerator<CountedRow[]> {
-  for await (const ledger of readLedgerPages(session, slice, scope)) {
+  for await (const ledger of readLedgerPages(session, slice, scope, records)) {
     if (ledger.length === 0) continue;
     const rounds = ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo]));
     const credits = await Credits.read(session, slice, scope, rounds);

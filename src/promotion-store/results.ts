@@ -5,6 +5,7 @@ import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
 import { readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
+import { beginRecords, dropOldRecords } from './round-records';
 import { countSlice } from './slice';
 import { SliceRows } from './slice-rows';
 import { finiteMicrosOf } from './times';
@@ -56,7 +57,14 @@ where b.generation = $1 and not exists (select from promo_store.promotion_boards
 };
 
 const SWEEP_ROWS = 20_000;
-const SWEEPS: readonly Statement[] = [...TABLES, 'promotion_generations'].map((table) => ({
+/** Records of rounds are deleted as history drops its months: few of them in one slice. */
+const SLICES_PER_DROP = 50;
+const SWEEPS: readonly Statement[] = [
+  ...TABLES,
+  'promotion_rounds',
+  'promotion_recordings',
+  'promotion_generations',
+].map((table) => ({
   name: `promotions_sweep_${table}`,
   text: `with gone as (delete from promo_store.${table} where ctid = any(array(
   select ctid from promo_store.${table} where generation = $1 limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
@@ -65,6 +73,7 @@ const SWEEPS: readonly Statement[] = [...TABLES, 'promotion_generations'].map((t
 /** @returns results that one process keeps: it remembers compiled versions */
 export function makePromotionResults(): Results {
   const cache = new VersionCache();
+  let slices = 0;
 
   /**
    * The generation `to` was counted up to its last row, and the time may have closed leaderboards since then.
@@ -89,11 +98,13 @@ export function makePromotionResults(): Results {
       if (versions.length > 0) {
         const rowsOfSlice = new SliceRows(versions);
         const scope = countedScopeOf(versions);
+        const records = await beginRecords(session, generation, after);
         for (const part of partsOf(slice, Number(rows)))
-          await rowsOfSlice.match(readCountedPages(session, part, scope));
+          await rowsOfSlice.match(readCountedPages(session, part, scope, records));
         const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
         const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
         await countSlice(session, { generation, isShown, rowsOfSlice, asOf });
+        if (++slices % SLICES_PER_DROP === 0) await dropOldRecords(session, generation);
       }
       return { rows: Number(rows), newestAt, rebuild };
     },

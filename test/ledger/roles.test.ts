@@ -68,6 +68,7 @@ const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
   ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
   ...{ promotion_generations: ['promotions'], promotion_progress: ['promotions'] },
   ...{ promotion_boards: ['promotions'], promotion_attempts: ['promotions'] },
+  ...{ promotion_rounds: ['promotions'], promotion_recordings: ['promotions'] },
   ...{ completion_outbox: ['completions'], completion_backlogs: ['completions'] },
 };
 const foldersOf = (table: string): readonly Name[] => FOLD_TABLES[table] ?? [];
@@ -150,6 +151,8 @@ const anyColumn: Readonly<Record<string, string>> = {
     promotion_progress: 'attained',
     promotion_boards: 'closed_at',
     promotion_attempts: 'attempt',
+    promotion_rounds: 'entries',
+    promotion_recordings: 'after',
     promotion_completions: 'attempt',
     folds: 'generation',
     fold_generations: 'state',

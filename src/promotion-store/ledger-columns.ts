@@ -1,0 +1,84 @@
+/** The columns by which rows of the ledger are read, and the rows as entries of promotions. */
+import { isKind, KINDS } from '../domain/event/event';
+import type { Row } from '../postgres/pipeline';
+import type { LedgerEntry } from '../promotions/ledger-entry';
+import { finiteMicrosOf } from './times';
+
+/** A row of the ledger, and the number of its round; null for account kinds. */
+export interface LedgerRow {
+  readonly roundNo: string | null;
+  readonly entry: LedgerEntry;
+}
+
+/** The first refund of a round. */
+export interface Refund {
+  readonly changeNo: number;
+  /** When the round was refunded, in microseconds since 1970. */
+  readonly at: string;
+  readonly roundNo: string;
+  /** The number before those of the batch that opened the round; null: the number says nothing about time. */
+  readonly opensAfter: number | null;
+}
+
+/** @param feed the row with the operator and the feed of an entry `h` */
+export const entryBy = (
+  feed: string,
+): string => `h.verdict_id, ${feed}.operator_id, ${feed}.feed_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), h.game_id,
+  ${finiteMicrosOf('h.occurred_at')}, ${finiteMicrosOf('h.decided_at')}`;
+/** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict. */
+export const ENTRY = entryBy('f');
+export const ENTRY_FEED = 'join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1';
+export const BRAND_AND_CURRENCY = `left join promo_store.brands b on b.brand_no = h.brand_no
+left join promo_store.currencies u on u.currency_no = h.currency_no`;
+export const ENTRY_NAMES = `${ENTRY_FEED}\n${BRAND_AND_CURRENCY}`;
+export const ENTRY_COLUMNS = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at, h.counted`;
+
+/** A round may have a million entries. */
+export const REVERSALS_AT_ONCE = 10_000;
+
+export function columnsOf(refunds: readonly Refund[]): unknown[] {
+  return [
+    refunds.map(({ changeNo }) => changeNo),
+    refunds.map(({ at }) => at),
+    refunds.map(({ roundNo }) => roundNo),
+  ];
+}
+
+export function reversalOf(
+  { entryId, amountMinor, ...entry }: LedgerEntry,
+  { changeNo, at }: { readonly changeNo: number; readonly at: string },
+): LedgerEntry {
+  return {
+    ...entry,
+    ...{ changeNo, enteredAt: BigInt(at), amountMinor: -amountMinor },
+    ...{ entryId: entryId + 1, reversesEntryId: entryId },
+  };
+}
+
+/** The place of the round in a row. */
+export const ROUND_NO = 6;
+
+/** @param row its second column is the time of the refund, for a reversal */
+export function ledgerRowOf(row: Row): LedgerRow {
+  const [changeNo, refundedAt, , verdictId, operatorId, feedId, roundNo, brand, ...rest] = row;
+  const [playerRef, kindNo, currency, amount, gameId, occurredAt, decidedAt] = rest;
+  const kind = KINDS[Number(kindNo) - 1];
+  if (kind === undefined || !isKind(kind) || operatorId == null || feedId == null || playerRef == null)
+    throw new RangeError(`the entry ${verdictId} of the ledger lacks kind, operator or player`);
+  const no = Number(verdictId);
+  const decided = BigInt(decidedAt ?? 0);
+  const entry: LedgerEntry = {
+    ...{ changeNo: no, entryId: no * 2, reversesEntryId: null },
+    ...{ operatorId, feedId, roundId: roundNo ?? null, brand: brand ?? null, playerRef, kind },
+    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
+    ...{
+      occurredAt: occurredAt == null ? decided : BigInt(occurredAt),
+      decidedAt: decided,
+      enteredAt: decided,
+    },
+  };
+  return {
+    roundNo: roundNo ?? null,
+    entry: refundedAt == null ? entry : reversalOf(entry, { changeNo: Number(changeNo), at: refundedAt }),
+  };
+}

@@ -1,0 +1,116 @@
+/**
+ * Where the entries of rounds are in history, recorded as slices read them. A refund then finds the entries
+ * of its round at once, whenever they were decided (docs/rules.md, P11).
+ */
+import type { Slice } from '../fold/fold';
+import type { Row } from '../postgres/pipeline';
+import type { Reader, Session, Statement } from '../postgres/transaction';
+import {
+  BRAND_AND_CURRENCY,
+  columnsOf,
+  ENTRY,
+  ENTRY_COLUMNS,
+  ENTRY_NAMES,
+  type LedgerRow,
+  ledgerRowOf,
+  REVERSALS_AT_ONCE,
+  type Refund,
+} from './ledger-columns';
+
+/** The records of a generation. */
+export interface RoundRecords {
+  readonly generation: number;
+  /** Rounds with higher numbers are recorded with all their entries; -1: all rounds are. */
+  readonly after: number;
+}
+
+const BEGIN: Statement = {
+  name: 'promotions_begin_records',
+  text: `with begun as (
+  insert into promo_store.promotion_recordings (generation, after) values ($1, $2) on conflict do nothing returning after
+)
+select after from begun union all select after from promo_store.promotion_recordings where generation = $1`,
+};
+
+/** Finds since when a generation records rounds. The first slice that records is the beginning. */
+export async function beginRecords(
+  session: Session,
+  generation: number,
+  after: number,
+): Promise<RoundRecords> {
+  const [[begun] = []] = await session.query(BEGIN, [generation, after]);
+  return { generation, after: Number(begun) };
+}
+
+/** Whether all entries of the round of a refund are recorded. */
+export function isRecorded(records: RoundRecords | null, { roundNo }: Refund, { isInOrder }: Slice): boolean {
+  if (records === null) return false;
+  // Numbers of another store say nothing about what was read before.
+  return records.after < 0 || (isInOrder && Number(roundNo) > records.after);
+}
+
+/** Rows behind a number, up to a number of entries: at least one row. */
+const PAGE = `select * from (
+    select w.change_no, w.entered_at, r.*, row_number() over by_number as nth, sum(r.entries) over by_number as through, sum(r.entries) over () as rest
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
+    join promo_store.promotion_rounds r on r.generation = $4 and r.round_no = w.round_no and r.last_no > $5::bigint
+    window by_number as (order by r.last_no)
+  ) p where nth = 1 or through <= ${REVERSALS_AT_ONCE}`;
+/** An entry that is at its place no longer has no columns but its verdict, the last one. */
+const READ: Statement = {
+  name: 'promotions_read_recorded',
+  text: `select p.change_no, p.entered_at, case when p.rest > ${REVERSALS_AT_ONCE} then p.last_no end, ${ENTRY}, p.round_no, e.verdict_id
+from (${PAGE}) p
+cross join lateral unnest(p.verdict_ids, p.places) e (verdict_id, place)
+left join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.ctid = e.place and h.verdict_id = e.verdict_id offset 0) h on true
+left join promo_store.feeds f on f.feed_no = h.feed_no
+${BRAND_AND_CURRENCY}`,
+};
+/** Each verdict reads some pages of history. Those of dropped months are gone. */
+const READ_MOVED: Statement = {
+  name: 'promotions_read_moved',
+  text: `select w.change_no, w.entered_at, null, ${ENTRY}
+from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) w (change_no, entered_at, round_no, verdict_id)
+join promo_store.refunds x on x.round_no = w.round_no
+cross join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.verdict_id = w.verdict_id
+  and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h
+${ENTRY_NAMES}`,
+};
+
+/** The reversals of refunds whose rounds are recorded, in pages. */
+export async function* readRecorded(
+  reader: Reader,
+  generation: number,
+  refunds: readonly Refund[],
+): AsyncGenerator<LedgerRow[]> {
+  for (let behind = -1; ; ) {
+    const found = await reader.query(READ, [...columnsOf(refunds), generation, behind]);
+    const rows = found.filter(([, , , verdictId]) => verdictId !== null);
+    yield rows.map((row) => ledgerRowOf(row));
+    if (rows.length < found.length) yield await readMoved(reader, found);
+    // Where all rows of the rounds fit a page, there is no next one.
+    const last = found.reduce((highest, [, , lastNo]) => Math.max(highest, Number(lastNo ?? -1)), -1);
+    if (last < 0) return;
+    behind = last;
+  }
+}
+
+async function readMoved(reader: Reader, found: readonly Row[]): Promise<LedgerRow[]> {
+  const moved = found.filter(([, , , verdictId]) => verdictId === null);
+  const values = [0, 1, -2, -1].map((place) => moved.map((row) => row.at(place)));
+  return (await reader.query(READ_MOVED, values)).map((row) => ledgerRowOf(row));
+}
+
+const DROP: Statement = {
+  name: 'promotions_drop_records',
+  text: `with gone as (delete from promo_store.promotion_rounds where ctid = any(array(
+  select ctid from promo_store.promotion_rounds
+  where generation = $1 and newest_at < (
+    select (max(m.month) + interval '1 month')::timestamp at time zone 'utc' from promo_store.months m where m.parent = 'history' and m.dropped_at is not null
+  ) limit 20000)) returning 1) select count(*) from gone`,
+};
+
+/** Deletes some records of entries that history has dropped. */
+export async function dropOldRecords(session: Session, generation: number): Promise<void> {
+  await session.query(DROP, [generation]);
+}
