@@ -155,6 +155,9 @@ function findPlaces(
   text: string,
   { old }: Change,
 ): { path: string; lines: string[]; from: number }[] {
+  // The words of the longest line rule most files out, before their lines are compared.
+  const longest = old.reduce((best, line) => (line.trim().length > best.length ? line.trim() : best), '');
+  if (!text.includes(longest)) return [];
   const lines = text.split('\n');
   const trimmed = lines.map((line) => line.trim());
   const wanted = old.map((line) => line.trim());

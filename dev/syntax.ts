@@ -38,7 +38,9 @@ function collectNodes(value: unknown, nodes: SyntaxNode[]): void {
     for (const element of value) collectNodes(element, nodes);
   } else if (isNode(value)) {
     if (typeof value.type === 'string') nodes.push(value);
-    for (const key in value) collectNodes(value[key], nodes);
+    // Most values of a node are texts, numbers and its place, which hold no node.
+    for (const key in value)
+      if (key !== 'span' && typeof value[key] === 'object') collectNodes(value[key], nodes);
   }
 }
 

@@ -51,12 +51,14 @@ export function changesSince(version: string, root: string): PublishedChange[] {
   const released = join(root, RELEASED, version);
   return Object.entries(PUBLISHED).flatMap(([file, kind]) => {
     const [was, is] = [join(released, file), join(root, SCHEMAS, file)].map((path) =>
-      existsSync(path) ? readJson(path) : undefined,
+      existsSync(path) ? readFileSync(path, 'utf8') : undefined,
     );
     const change = (isBreaking: boolean, text: string) => [{ file, path: '', isBreaking, change: text }];
     if (was === undefined) return is === undefined ? [] : change(false, 'is new');
     if (is === undefined) return change(true, 'is gone');
-    const changes = kind === 'openapi' ? compareOpenApi(was, is) : compareSchemas(was, is, kind);
+    if (is === was) return [];
+    const [before, after] = [was, is].map((text): unknown => JSON.parse(text));
+    const changes = kind === 'openapi' ? compareOpenApi(before, after) : compareSchemas(before, after, kind);
     return changes.map((each) => ({ file, ...each }));
   });
 }
@@ -73,8 +75,4 @@ export function release(version: string, root: string): string[] {
   const files = Object.keys(PUBLISHED);
   for (const file of files) copyFileSync(join(root, SCHEMAS, file), join(target, file));
   return files.map((file) => `${RELEASED}/${version}/${file}`);
-}
-
-function readJson(path: string): unknown {
-  return JSON.parse(readFileSync(path, 'utf8'));
 }

@@ -1,5 +1,4 @@
 /** Dependencies: exactly the packages of package-lock.json, and no scripts at installation. */
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
@@ -78,19 +77,6 @@ test('every package comes from a registry, with the digest of its content', () =
   expect(ofTheProduct.length).toBeGreaterThan(Object.keys(manifest.dependencies).length);
   expect(namesOf(packages.filter(([, { resolved = '' }]) => /^(git|file|http:)/.test(resolved)))).toEqual([]);
   expect(namesOf(packages.filter(([, { integrity = '' }]) => !/^sha512-/.test(integrity)))).toEqual([]);
-});
-
-test('the bill of materials has name and version of the product, and only the packages of its image', () => {
-  execFileSync('make', ['--silent', 'sbom'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
-  const bom: {
-    readonly metadata: { readonly component: { readonly name: string; readonly version: string } };
-    readonly components: readonly { readonly 'bom-ref': string }[];
-  } = JSON.parse(read('build/sbom.cdx.json'));
-  const { name, version } = JSON.parse(read('package.json'));
-  expect(bom.metadata.component).toMatchObject({ name, version });
-  const ofTheImage = ofTheProduct.filter(([, { optional }]) => optional !== true);
-  const refs = ofTheImage.map(([path, { version: of }]) => `${path.split('node_modules/').at(-1)}@${of}`);
-  expect(bom.components.map((component) => component['bom-ref']).sort()).toEqual(refs.sort());
 });
 
 test('no install runs scripts of packages, and every install follows the lockfile', () => {

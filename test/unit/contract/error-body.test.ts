@@ -9,10 +9,11 @@ import {
 } from '../../../src/contract/error-body';
 import { ERROR_CODES } from '../../../src/contract/error-codes';
 import { SERVICE_ERROR_NAMES, serviceError } from '../../../src/contract/service-errors';
+import { anyCharacter } from '../../support/texts';
 
 const anyBody = fc.record({
   code: fc.constantFrom(...ERROR_CODES),
-  message: fc.string({ unit: 'binary' }),
+  message: fc.string({ unit: anyCharacter }),
   isRetryable: fc.boolean(),
 });
 const matchesSchema = new Ajv2020().compile(ERROR_BODY_SCHEMA);

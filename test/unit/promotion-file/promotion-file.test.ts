@@ -1,35 +1,20 @@
 /** Faults of a file of promotions, with their places and remedies; and the schema that editors use. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import Ajv2020 from 'ajv/dist/2020';
 import { parse } from 'yaml';
-import { makeRandom } from '../../../dev/random';
-import { projectRoot as ROOT } from '../../../dev/servers/download';
 import { isNode } from '../../../dev/syntax';
 import { parsePromotions } from '../../../src/promotion-file/promotion-file';
 import { fromPromotionsJson, toPromotionsJson } from '../../../src/promotion-file/stored';
-import { compilePromotion } from '../../../src/promotions/terms';
-import { parseReference } from '../../../src/reference-file/reference-file';
+import {
+  documentOf,
+  EXAMPLES,
+  faultsOf,
+  fullOf,
+  isRead,
+  isValid,
+  REFERENCE,
+  schema,
+  TYPES,
+} from '../../support/promotion-documents';
 
-const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
-const REFERENCE_TEXT = read('schemas/examples/reference.yaml');
-const EXAMPLES = read('schemas/examples/promotions.yaml');
-
-function referenceOf(text: string) {
-  const parsed = parseReference(text, 'reference.yaml');
-  if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
-  return parsed.document;
-}
-const REFERENCE = referenceOf(REFERENCE_TEXT);
-
-const schema: unknown = JSON.parse(read('schemas/promotions.schema.json'));
-if (!isNode(schema)) throw new Error('the schema is no object');
-const isValid = new Ajv2020({ allErrors: true, strict: false }).compile(schema);
-
-const faultsOf = (text: string, reference = REFERENCE) => {
-  const parsed = parsePromotions(text, 'p.yaml', reference);
-  return 'faults' in parsed ? parsed.faults : [];
-};
 const warningsOf = (text: string) => {
   const parsed = parsePromotions(text, 'p.yaml', REFERENCE);
   if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
@@ -39,37 +24,6 @@ const one = (flow: string) => `promotions: [{ id: x, operator: acme, ${flow} }]`
 const BETS = 'type: bet_count, target: 5';
 const STREAK = 'type: login_streak, days: 3';
 
-const TYPES = {
-  login_streak: { days: 3 },
-  deposit_target: { target: { EUR: '5.00' } },
-  withdrawal_target: { target: { EUR: '5.00' } },
-  turnover_target: { target: { EUR: '5.00' }, counts: 'settled', games: ['g1'], min_amount: { EUR: '1' } },
-  bet_count: { target: 3, games: ['g1'], min_amount: { EUR: '1' } },
-  round_count: { target: 3, games: ['g1'], min_amount: { EUR: '1' } },
-  collect_items: {
-    items: [{ id: 'a', games: ['g1'], min_amount: { EUR: '1' }, need: 2, per: { EUR: '1' } }],
-  },
-  leaderboard: {
-    points: [{ counts: 'bet', games: ['g1'], min_amount: { EUR: '1' }, per: { EUR: '1' }, points: 2 }],
-    keep_ranks: 7,
-  },
-};
-const COMMON = {
-  ...{ id: 'x', operator: 'acme', brands: ['main'], from: '2026-12-01', to: '2027-01-01T06:00+01:00' },
-  ...{
-    time_zone: 'Europe/Warsaw',
-    window: { every: 'month', starts: 2 },
-    accepts_late: 'P7D',
-    confirm_after: 'PT24H',
-  },
-};
-const fullOf = (type: string, own: object): Record<string, unknown> => ({
-  ...COMMON,
-  type,
-  ...(type !== 'leaderboard' && { completes: 'each' }),
-  ...own,
-});
-const documentOf = (promotion: unknown) => ({ promotions: [promotion] });
 describe('a fault [P19]', () => {
   test.each([
     ['no data', '', '', /holds no data/, /promotions: \[\]/],
@@ -443,8 +397,6 @@ describe('the stored form [P19]', () => {
 
 // --- the schema
 
-const isRead = (promotion: unknown) => faultsOf(JSON.stringify(documentOf(promotion))).length === 0;
-
 describe.each(Object.entries(TYPES))('the schema of %s [P19]', (type, own) => {
   const full = fullOf(type, own);
 
@@ -475,32 +427,6 @@ describe.each(Object.entries(TYPES))('the schema of %s [P19]', (type, own) => {
       expect([other, isRead(wrong), isValid(documentOf(wrong))]).toEqual([other, false, false]);
     }
   });
-
-  test('marks no value as wrong that the reader takes', () => {
-    const values: readonly unknown[] = [
-      ...[
-        '',
-        'a',
-        'once',
-        'each',
-        'bet',
-        'UTC',
-        'P7D',
-        'PT0S',
-        '2026-12-05',
-        '2026-12-05T10:00Z',
-        '5.00',
-        'main',
-      ],
-      ...[0, 1, 28, 366, 367, 1.5, true, null, [], ['g1'], ['main'], {}, { EUR: '1' }, { every: 'day' }],
-    ];
-    for (const key of Object.keys(full))
-      for (const value of values) {
-        const changed = { ...full, [key]: value };
-        if (isRead(changed) && !isValid(documentOf(changed)))
-          throw new Error(`${key}: ${JSON.stringify(value)}: ${JSON.stringify(isValid.errors)}`);
-      }
-  });
 });
 
 function definitionOf(type: string): Record<string, unknown> {
@@ -510,41 +436,3 @@ function definitionOf(type: string): Record<string, unknown> {
   if (!isNode(properties)) throw new Error(`the schema has no type ${type}`);
   return { ...properties };
 }
-
-test('a damaged file is read or refused, and each read one can be compiled [P19]', () => {
-  const random = makeRandom(41);
-  let valid = 0;
-  for (let round = 0; round < 400; round++) {
-    let text = EXAMPLES;
-    for (let edits = random.between(1, 3); edits > 0; edits--) {
-      const at = random.below(text.length);
-      const word = random.pick([
-        '',
-        ' ',
-        '\n',
-        '0',
-        '"',
-        '{',
-        ']',
-        ': ',
-        '- ',
-        'null',
-        'g9',
-        '\u0000',
-        '&a',
-        '*a',
-      ]);
-      text = text.slice(0, at) + word + text.slice(at + random.below(4));
-    }
-    const parsed = parsePromotions(text, 'p', REFERENCE);
-    if ('faults' in parsed) {
-      expect(parsed.faults.length).toBeGreaterThan(0);
-      for (const { line, message, remedy } of parsed.faults)
-        expect([line > 0, message !== '', remedy !== '']).toEqual([true, true, true]);
-      continue;
-    }
-    valid++;
-    for (const definition of parsed.document.promotions) compilePromotion(definition);
-  }
-  expect(valid).toBeGreaterThan(20);
-});

@@ -5,7 +5,7 @@ import { changeAfter, makeCall, type StoredCall } from '../../../src/wallet/call
 import { readStoredAnswer, storedAnswer } from '../../../src/wallet/call-store';
 import type { CallHistory } from '../../../src/wallet/policy';
 import { aProfile } from '../../support/wallet';
-import { anyAction, anyReply } from './replies';
+import { anyAction, anyReply } from '../../support/wallet-replies';
 
 const NOW = Date.UTC(2026, 10, 21);
 const HOUR_MS = 3_600_000;

@@ -1,21 +1,8 @@
-import fc from 'fast-check';
 import { WALLET_ACTION_NAMES, type WalletAction } from '../../../src/contract/actions';
 import { interpretReply, type WalletAnswer } from '../../../src/wallet/answer';
-import {
-  addAttempt,
-  type CallHistory,
-  endingOf,
-  nextStep,
-  POLICY_TERMS,
-  stepAfter,
-  type WalletAttempt,
-  type WalletStep,
-} from '../../../src/wallet/policy';
-import { anyAction, anyReply, aReply, failureBody } from './replies';
-
-const HOUR_MS = 3_600_000;
-const RESEND_MS = 72 * HOUR_MS;
-const START = Date.UTC(2026, 10, 21);
+import { endingOf, nextStep } from '../../../src/wallet/policy';
+import { HOUR_MS, play, RESEND_MS, START, waitsOf } from '../../support/wallet-play';
+import { aReply, failureBody } from '../../support/wallet-replies';
 
 const BETS: readonly WalletAction[] = ['debit', 'debit_and_credit'];
 const RESENT: readonly WalletAction[] = ['credit', 'rollback', 'close_round', 'settle_free_rounds'];
@@ -27,53 +14,9 @@ const REFUSED: WalletAnswer = { type: 'refused', code: 'ERROR_CODE_INSUFFICIENT_
 const RETRY: WalletAnswer = { type: 'retry', code: 'ERROR_CODE_MAINTENANCE', retryAfterMs: null };
 const FAILED: WalletAnswer = { type: 'retry', code: 'ERROR_CODE_INTERNAL', retryAfterMs: null };
 
-/** The conditions under which a call is played. */
-interface Play {
-  readonly action: WalletAction;
-  readonly spread?: number;
-  /** The answer to each attempt, from 0, and its time in milliseconds. */
-  readonly answer: (index: number) => readonly [WalletAnswer, number];
-  /** How late the client looks after a step was due. */
-  readonly late?: (index: number) => number;
-}
-
-interface Played {
-  readonly attempts: readonly WalletAttempt[];
-  readonly end: Exclude<WalletStep, { type: 'send' }>;
-  /** The virtual time at the end. */
-  readonly endedAt: number;
-}
-
-/** Plays a call over a virtual clock, as a client would, until no attempt follows. */
-function play({ action, spread = 0, answer, late = () => 0 }: Play): Played {
-  const attempts: WalletAttempt[] = [];
-  let now = START;
-  let history: CallHistory | null = null;
-  for (;;) {
-    const call = { action, spread };
-    const step: WalletStep = stepAfter(call, history, now);
-    if (step.type !== 'send') return { attempts, end: step, endedAt: now };
-    // A client may ask at any time until the step is due: the step stays the same.
-    const halfway = Math.floor((now + Math.max(now, step.at)) / 2);
-    if (attempts.length > 0) expect(stepAfter(call, history, halfway)).toEqual(step);
-    now = Math.max(now, step.at) + late(attempts.length);
-    const again = stepAfter(call, history, now);
-    if (again.type !== 'send') return { attempts, end: again, endedAt: now };
-    const [given, ms] = answer(attempts.length);
-    const attempt = { sentAt: now, endedAt: now + ms, answer: given };
-    attempts.push(attempt);
-    history = addAttempt(history, attempt);
-    now = attempt.endedAt;
-  }
-}
-
 const always =
   (answer: WalletAnswer, ms = 5_000) =>
   (): readonly [WalletAnswer, number] => [answer, ms];
-
-/** The time from the end of each attempt until the next one. */
-const waitsOf = (attempts: readonly WalletAttempt[]): number[] =>
-  attempts.slice(1).map(({ sentAt }, index) => sentAt - (attempts[index]?.endedAt ?? 0));
 
 test('each action has one ending, and all actions are in this file', () => {
   expect([...BETS, ...RESENT, ...BRIEF, 'reconcile'].sort()).toEqual([...WALLET_ACTION_NAMES].sort());
@@ -195,64 +138,6 @@ describe('Retry-After', () => {
   test('never moves a bet beyond the time in which its player waits', () => {
     const attempt = { sentAt: START, endedAt: START + 10, answer: asking(30_000) };
     expect(nextStep({ action: 'debit' }, [attempt], START + 10)).toEqual({ type: 'roll_back' });
-  });
-});
-
-describe('whatever a wallet answers, and whenever the client looks [O5 O6]', () => {
-  const anyAnswers = fc.tuple(anyAction, fc.infiniteStream(anyReply), fc.infiniteStream(fc.nat(5_000)));
-  /** Mostly in time, and sometimes a downtime of up to four days. */
-  const anyDelay = fc.oneof(
-    { weight: 5, arbitrary: fc.constant(0) },
-    { weight: 3, arbitrary: fc.nat(100_000) },
-    { weight: 1, arbitrary: fc.nat(96 * HOUR_MS) },
-  );
-
-  test('a call ends, in time and as its action demands', () => {
-    fc.assert(
-      fc.property(
-        anyAnswers,
-        fc.infiniteStream(anyDelay),
-        fc.double({ min: 0, max: 1, noNaN: true }),
-        ([action, replies, times], delays, spread) => {
-          const { attempts, end } = play({
-            action,
-            spread,
-            answer: () => [interpretReply(action, replies.next().value), times.next().value],
-            late: () => delays.next().value,
-          });
-          const [first] = attempts;
-          const final = attempts.find(({ answer }) => answer.type === 'ok' || answer.type === 'refused');
-          // Nothing follows a final answer.
-          expect(final === undefined ? undefined : attempts.at(-1)).toBe(final);
-          if (final === undefined) expect(end.type).toBe(endingOf(action));
-          if (end.type === 'done') expect(end.answer).toBe(final?.answer);
-          const period = RESENT.includes(action) || action === 'reconcile' ? RESEND_MS : 20_000;
-          for (const { sentAt } of attempts)
-            expect(sentAt - (first?.sentAt ?? 0)).toBeLessThanOrEqual(period);
-          if (period !== RESEND_MS) expect(attempts.length).toBeLessThanOrEqual(POLICY_TERMS.briefAttempts);
-          // Each wait is at least half of the backoff.
-          waitsOf(attempts).forEach((wait, index) => {
-            expect(wait).toBeGreaterThanOrEqual(Math.min(60_000, 1_000 * 2 ** index) / 2);
-          });
-        },
-      ),
-      { numRuns: 300 },
-    );
-  });
-
-  test('a kept history gives the step of all attempts, which stay as they are', () => {
-    const anyAttempt = fc
-      .tuple(fc.integer(), fc.integer(), anyReply)
-      .map(([sentAt, endedAt, reply]) => ({ sentAt, endedAt, answer: interpretReply('credit', reply) }));
-    fc.assert(
-      fc.property(anyAction, fc.array(anyAttempt), fc.integer(), (action, attempts, now) => {
-        const before = structuredClone(attempts);
-        const history = attempts.reduce<CallHistory | null>(addAttempt, null);
-        expect(stepAfter({ action }, history, now)).toEqual(nextStep({ action }, attempts, now));
-        expect(attempts).toEqual(before);
-      }),
-      { numRuns: 1_000 },
-    );
   });
 });
 

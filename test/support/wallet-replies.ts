@@ -1,8 +1,8 @@
 /** Replies of wallets for tests, and generators of any reply. */
 import fc from 'fast-check';
-import { WALLET_ACTION_NAMES } from '../../../src/contract/actions';
-import { ERROR_CODES } from '../../../src/contract/error-codes';
-import type { WalletReply } from '../../../src/wallet/answer';
+import { WALLET_ACTION_NAMES } from '../../src/contract/actions';
+import { ERROR_CODES } from '../../src/contract/error-codes';
+import type { WalletReply } from '../../src/wallet/answer';
 
 export type HttpReply = Extract<WalletReply, { type: 'http' }>;
 
