@@ -9,7 +9,7 @@ import { type JestTest, readJestFiles } from './jest-results';
 export const LAYERS = [
   { name: 'checks', minutes: 0.5 },
   { name: 'unit', minutes: 2.3 },
-  { name: 'fuzz', minutes: 1.7 },
+  { name: 'fuzz', minutes: 2.2 },
   { name: 'simulation', minutes: 4 },
   { name: 'dev', minutes: 6.5 },
   { name: 'chart', minutes: 0.7 },
