@@ -49,8 +49,20 @@ export function filesBelow(root: string, path: string): string[] {
     .sort();
 }
 
+/** Its texts are examples of problems. */
+const EXAMPLES_OF_PROBLEMS = join('test', 'unit', 'language.test.ts');
+
+/** The problems of all files at a path from the root, each with its place. */
+export function problemsBelow(root: string, path: string): string[] {
+  return filesBelow(root, path).flatMap((file) => {
+    const text = readFileSync(join(root, file), 'utf8');
+    const problems = file === EXAMPLES_OF_PROBLEMS ? checkComments(text) : checkFile(join(root, file), text);
+    return problems.map(({ line, message }) => `${file}:${line}: ${message}`);
+  });
+}
+
 /** Problems of a file, by its extension: of a source, a migration, or a document. */
-export function checkText(path: string, text: string): LanguageProblem[] {
+function checkFile(path: string, text: string): LanguageProblem[] {
   if (path.endsWith('.ts')) return [...checkComments(text), ...checkStrings(text)];
   return path.endsWith('.sql') ? checkSql(text, laterMigrations(path)) : checkDocument(text);
 }

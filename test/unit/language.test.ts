@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import {
   checkComments,
   checkDocument,
   checkSql,
   checkStrings,
-  checkText,
-  filesBelow,
   type LanguageProblem,
+  problemsBelow,
 } from '../../dev/language';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 
@@ -16,26 +13,12 @@ const CHECKED: readonly string[] = [
   ...['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'README.md'],
   ...['dev', 'docs', 'migrations', 'schemas', 'src', 'test'],
 ];
-/** Its texts are examples of problems. */
-const THIS_FILE = 'test/unit/language.test.ts';
-
-function check(path: string): LanguageProblem[] {
-  const text = readFileSync(join(ROOT, path), 'utf8');
-  return path === THIS_FILE ? checkComments(text) : checkText(join(ROOT, path), text);
-}
-
-/** The problems below a path as one list: a test for each file would cost more than the check. */
-function problemsBelow(path: string): string[] {
-  return filesBelow(ROOT, path).flatMap((file) =>
-    check(file).map(({ line, message }) => `${file}:${line}: ${message}`),
-  );
-}
-
 const messagesOf = (problems: readonly LanguageProblem[]): string[] =>
   problems.map(({ line, message }) => `${line}: ${message}`);
 
+// One list a path: a test for each file would cost more than its check.
 test.each(CHECKED)('%s is written in plain English', (path) => {
-  expect(problemsBelow(path)).toEqual([]);
+  expect(problemsBelow(ROOT, path)).toEqual([]);
 });
 
 describe('a comment', () => {
