@@ -35,6 +35,9 @@ import { freshDatabase } from '../support/servers';
 const BY = { requestedBy: 'ops@desk' };
 const PLAYER = 'player-of-acme';
 const CANDIDATES = candidatesAround(PLAYER, 50_000);
+const MILLION = Array.from({ length: 1_000_000 }, (_, n) => `player-${n}`);
+/** Three of them: the first, one in the middle, and the last. */
+const GUESSED = ['player-0', 'player-471100', 'player-999999'];
 const mine = { player_ref: PLAYER };
 
 let store: TestStore;
@@ -82,6 +85,24 @@ describe.each([
     await erase(2);
     expect(await guessed()).toEqual(NOTHING);
     expect(await damagesOf(store.pool)).toEqual([]);
+  });
+
+  test('reveals none of three erased players among a million candidates [K6]', async () => {
+    await prepare();
+    await store
+      .partition('acme')
+      .read(...GUESSED.map((player_ref) => aBet({ player_ref, event_id: player_ref, round_id: player_ref })));
+    const search = async (candidates: readonly string[]) => ({
+      events: await playersOfEvents(store.pool, await knownOfEvents(store.pool), candidates),
+      rounds: await playersOfRounds(store.pool, candidates),
+    });
+    const all = GUESSED.map((player) => `${player}: ${player}`);
+    expect(await search(GUESSED)).toEqual({ events: all, rounds: all });
+    for (const player of GUESSED) {
+      const request = { operator: 'acme', player, batch: 1_000 };
+      await erasePlayer(store.url, BY, request, () => undefined);
+    }
+    expect(await search(MILLION)).toEqual(NOTHING);
   });
 
   test('reveals none to the role of workers, which knows the rest of each event [K6]', async () => {

@@ -73,8 +73,11 @@ export async function playersOfEvents(
     const whole = contentHash >= 0n ? Number(contentHash) : null;
     const tags = new PlayerTags(keys, month);
     const salt = fields.roundId ?? eventId;
+    // One object for all candidates: a million copies take seconds.
+    const guess = { ...fields };
     const fits = (playerRef: string) => {
-      if (whole !== null) return hashContent({ spec: SPEC }, { ...fields, playerRef }) === whole;
+      guess.playerRef = playerRef;
+      if (whole !== null) return hashContent({ spec: SPEC }, guess) === whole;
       const tag = tags.make(salt, playerRef);
       return tag !== null && low !== 0 && (tag % 2 ** Number(TAG_BITS) || 1) === low;
     };
