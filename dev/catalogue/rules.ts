@@ -119,7 +119,7 @@ export const CHAPTERS: readonly Chapter[] = [
     L3 | a refunded round sums to zero | elsewhere
     L4 | ranges of numbers are final | elsewhere
     L5 | rollups equal a count | elsewhere
-    L6 | rollups name no player | elsewhere
+    L6 | rollups name players no longer than history | elsewhere
     Y1 | readers see pseudonyms, and no players | elsewhere
     Y2 | one pseudonym a player and operator | elsewhere
     Y3 | different players are counted exactly | elsewhere

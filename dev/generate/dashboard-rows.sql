@@ -5,7 +5,7 @@ insert into promo_store.operators (operator_id) values ('acme');
 insert into promo_store.feeds (operator_no, operator_id, feed_id) select operator_no, 'acme', 'acme' from promo_store.operators;
 insert into promo_store.brands (operator_no, brand_id) select operator_no, unnest('{main,north}'::text[]) from promo_store.operators;
 insert into promo_store.connections (connection_id) values ('acme-events'), ('acme-live');
-insert into promo_store.folds (fold, generation) values ('rollups', 1);
+update promo_store.folds set generation = 1 where fold = 'rollups';
 insert into promo_store.fold_generations (fold, generation, state, after, lineage, newest_at, caught_up_at, complete_since, reason)
 values ('rollups', 1, 'shown', 0, '', '2026-11-23 00:00Z', clock_timestamp(), '2026-10-01 00:00Z', 'first');
 

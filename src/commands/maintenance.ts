@@ -16,6 +16,7 @@ import {
   forgetWalletCalls,
   planRetention,
 } from '../ledger/operations';
+import { forgetDroppedPlayerSums } from '../ledger/player-sums';
 import { counted } from '../lib/printable';
 import { readStoredPromotions } from '../promotion-store/documents';
 import { timelinesOf } from '../promotion-store/versions';
@@ -48,6 +49,8 @@ export async function applyRetention(options: Options): Promise<number> {
     );
   const attributions = await forgetDroppedAttributions(DATABASE);
   if (attributions > 0) console.log(`attributions of dropped months deleted: ${attributions}`);
+  const sums = await forgetDroppedPlayerSums(DATABASE);
+  if (sums > 0) console.log(`daily sums of players of dropped months deleted: ${sums}`);
   const pseudonyms = await forgetDroppedPseudonyms(DATABASE);
   if (pseudonyms > 0) console.log(`pseudonyms of players without a kept event deleted: ${pseudonyms}`);
   const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);

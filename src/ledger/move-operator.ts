@@ -327,6 +327,13 @@ async function deleteRows(
     `operator_id in (select operator_id from promo_store.feeds where ${ofFeeds})`,
     report,
   );
+  await client.query('select promo_store.wait_for_rollups()');
+  await deleteInParts(
+    client,
+    'rollup_players',
+    `operator_no in (select operator_no from promo_store.feeds where ${ofFeeds})`,
+    report,
+  );
   await client.query(`delete from promo_store.dropped_rows where ${ofPartitions}`);
   await client.query(`delete from promo_store.partitions where ${ofPartitions}`);
 }

@@ -90,7 +90,8 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'select (operator_id, feed_id, round_id, round_key, brand, attributed_at, attributed_by, corrections) on promo.attributions',
-    'select on promo.wallet_calls, promo.verdicts_hourly, promo.ledger_daily',
+    'select on promo.wallet_calls, promo.verdicts_hourly, promo.ledger_daily, promo.players_daily',
+    'select (day, operator_id, brand, kind, currency, scale, entries, amount_minor, amount) on promo.player_ledger_daily',
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz), promo.batches_in_flight()',
     `execute on function promo.safe_up_to(interval), promo.lineage(), promo.changes(bigint, bigint, text), promo.new_verdicts(bigint, bigint, text),
   promo.new_deliveries(bigint, bigint, text), promo.attribution_changes(bigint, bigint, text)`,
@@ -106,7 +107,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   /** Retention. */
   janitor: [
     ...STATUS,
-    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_dropped_pseudonyms(bigint, int), promo.forget_wallet_calls(timestamptz, int)',
+    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_dropped_pseudonyms(bigint, int), promo.forget_dropped_player_sums(int), promo.forget_wallet_calls(timestamptz, int)',
   ],
   /** Erasure of players, replay of dead letters, and corrections by people. */
   maintainer: [
@@ -134,14 +135,15 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select on promo.wallet_calls, promo_store.wallet_calls',
     `insert (operator_id, op_id, action, follows, content_hash, payload, call_values, due_at, sending_since, lease_no), update (${STORED_CALL}) on promo_store.wallet_calls`,
   ],
-  /** The process that keeps the rollups. It reads history without players, and writes only its own tables. */
+  /** The process that keeps the rollups. It reads history, and writes only its own tables. */
   rollups: [
     ...STATUS,
     'usage on schema promo_store',
     'select on promo_store.migrations, promo_store.feeds, promo_store.refunds, promo_store.months',
     `select (verdict_id, decided_at, occurred_at, amount_minor, round_no, feed_no, connection_no, brand_no, outcome, kind, currency_no, counted,
-  event_id, game_id) on promo_store.history`,
-    'select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.rollup_verdicts, promo_store.rollup_ledger',
+  event_id, game_id, player_ref) on promo_store.history`,
+    `select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.rollup_verdicts, promo_store.rollup_ledger,
+  promo_store.rollup_players, promo_store.rollup_player_counts`,
     ...HORIZON,
   ],
   /** The process that computes pseudonyms. It reads the names of players, and nothing that they did. */
@@ -194,6 +196,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.forget_dropped_players(int)',
   'promo.forget_dropped_attributions()',
   'promo.forget_dropped_pseudonyms(bigint, int)',
+  'promo.forget_dropped_player_sums(int)',
   'promo.attribute_rounds(text, text[], text[], text[], text[])',
   'promo.attribute_round(text, text, text, text, text)',
   'promo.correct_attribution(text, text, text, text, text, text)',
@@ -236,6 +239,8 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo_store.show_to_readers(text)',
   'promo_store.wait_for_pseudonyms()',
   'promo_store.forget_pseudonym(text, text, text)',
+  'promo_store.wait_for_rollups()',
+  'promo_store.forget_player_sums(text, text, text)',
   'promo_store.batch_holders()',
   'promo_store.check_numbers()',
   'promo_store.horizon_of(bigint, bigint, text)',

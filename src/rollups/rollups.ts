@@ -1,4 +1,4 @@
-/** The rollups as results of a fold: verdicts by hour, and the ledger by day. */
+/** The rollups as results of a fold: verdicts by hour, the ledger by day, and that of players by day. */
 import { BATCH_NUMBERS, type Results } from '../fold/fold';
 import type { Statement } from '../postgres/transaction';
 
@@ -21,6 +21,30 @@ const addDays = (
     reversals = r.reversals + excluded.reversals, reversed_minor = r.reversed_minor + excluded.reversed_minor,
     refunded = r.refunded + excluded.refunded, refunded_minor = r.refunded_minor + excluded.refunded_minor`;
 
+/** Players are counted by bets, deposits, withdrawals and logins. Other kinds follow from a bet. */
+const KINDS_OF_PLAYERS = '1, 5, 6, 7';
+
+const sumPlayers = (
+  entries: string,
+): string => `select (at at time zone 'utc')::date as day, operator_no, brand_no, kind, currency_no, player_ref, sum(entries)::int as entries, sum(amount_minor) as amount_minor
+  from (${entries}) as entries group by 1, 2, 3, 4, 5, 6`;
+/** Players with what they had before. Like each part of a statement, it sees the tables of before. */
+const TURN_PLAYERS = `select t.*, coalesce((select sum(p.entries) from promo_store.rollup_players p where p.generation = $1::int and p.operator_no = t.operator_no and p.kind = t.kind
+    and p.day = t.day and p.brand_no = t.brand_no and p.player_ref = t.player_ref), 0) as before
+  from (select day, operator_no, brand_no, kind, player_ref, sum(entries) as change from played group by 1, 2, 3, 4, 5) t`;
+const ADD_PLAYER_SUMS = `insert into promo_store.rollup_players as r (generation, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref)
+  select $1::int, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref from played order by operator_no, kind, day, brand_no, player_ref
+  on conflict on constraint rollup_players_pkey do update set entries = r.entries + excluded.entries, amount_minor = r.amount_minor + excluded.amount_minor`;
+const ADD_PLAYER_COUNTS = `insert into promo_store.rollup_player_counts as r (generation, day, operator_no, brand_no, kind, players)
+  select $1::int, day, operator_no, brand_no, kind, sum((before + change > 0)::int - (before > 0)::int) from turned group by 2, 3, 4, 5
+  on conflict on constraint rollup_player_counts_pkey do update set players = r.players + excluded.players`;
+/** Adds entries to the sums of players. Counts those who got a first entry, or lost the last one. */
+const addPlayers = (entries: string): string => `played as materialized (${sumPlayers(entries)}),
+turned as materialized (${TURN_PLAYERS}), player_sums as (${ADD_PLAYER_SUMS}), player_counts as (${ADD_PLAYER_COUNTS})`;
+/** The entries in `reversed` count no more for their players. */
+const REVERSED_OF_PLAYERS = `select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, -1 as entries, -amount_minor as amount_minor
+  from reversed where kind in (${KINDS_OF_PLAYERS}) and player_ref is not null`;
+
 /**
  * Adds the verdicts of a slice, and the reversals of the rounds that opened near it: behind $5, and not
  * before $4. One scan finds them all. A round has the number of its first batch, so it has no event before.
@@ -32,7 +56,7 @@ const FOLD: Statement = {
   text: `with read as materialized (
   select h.verdict_id, h.decided_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.connection_no, coalesce(h.kind, 0::smallint) as kind,
     h.outcome, coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, h.round_no, coalesce(h.game_id, '') as game_id,
-    date_part('epoch', h.decided_at - h.occurred_at) as delay,
+    date_part('epoch', h.decided_at - h.occurred_at) as delay, case when h.counted and h.kind in (${KINDS_OF_PLAYERS}) then h.player_ref end as player_ref,
     case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
   from promo_store.history h
   join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
@@ -44,7 +68,7 @@ const FOLD: Statement = {
   cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
   where s.verdict_id > $2 and s.refund is not null
 ), reversed as materialized (
-  select s.decided_at, x.refunded_at, s.operator_no, s.brand_no, s.kind, s.currency_no, coalesce(s.amount_minor, 0) as amount_minor, s.game_id
+  select s.decided_at, x.refunded_at, s.operator_no, s.brand_no, s.kind, s.currency_no, coalesce(s.amount_minor, 0) as amount_minor, s.game_id, s.player_ref
   from read s join refunds x on x.round_no = s.round_no and x.is_near
   where s.counted
 ), cells as materialized (
@@ -71,7 +95,10 @@ const FOLD: Statement = {
   from cells where counted
   union all
   ${REVERSALS}`)}
-)
+), ${addPlayers(`select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
+  from read where verdict_id > $2 and player_ref is not null
+  union all
+  ${REVERSED_OF_PLAYERS}`)}
 select coalesce(sum(verdicts), 0), max(newest_at), (select string_agg(round_no::text, ',') from refunds where not is_near) from cells`,
 };
 
@@ -84,14 +111,14 @@ const REVERSE_FAR: Statement = {
   name: 'rollups_reverse_far',
   text: `with reversed as materialized (
   select h.decided_at, coalesce(x.refunded_at, x.opened_at) as refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind,
-    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, coalesce(h.game_id, '') as game_id
+    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, coalesce(h.game_id, '') as game_id, h.player_ref
   from promo_store.refunds x
-  cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted
+  cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted, player_ref
     from promo_store.history h where h.round_no = x.round_no
       and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h where h.counted) h
   join promo_store.feeds f on f.feed_no = h.feed_no
   where x.round_no = any(string_to_array($2, ',')::bigint[])
-)
+), ${addPlayers(REVERSED_OF_PLAYERS)}
 ${addDays(REVERSALS)}`,
 };
 /** Without nested loops, one scan of a slice is joined by hash, whatever the planner expects. */
@@ -104,7 +131,10 @@ const NEAR_BATCHES = 100;
 /** Of a store with verdicts of another: numbers say nothing about time. */
 const NONE_NEAR = '9223372036854775807';
 
-/** Results of the time that history no longer has wholly. Those of the older generation have more. */
+/**
+ * Results of the time that history no longer has wholly. Those of the older generation have more. Sums of
+ * players go with history.
+ */
 const KEEPS: readonly Statement[] = [
   {
     name: 'rollups_clear_hours',
@@ -126,6 +156,15 @@ from promo_store.rollup_verdicts where generation = $1 and hour < $3::timestampt
   entries, entered_minor, reversals, reversed_minor, refunded, refunded_minor
 from promo_store.rollup_ledger where generation = $1 and day < ($3::timestamptz at time zone 'utc')::date`,
   },
+  {
+    name: 'rollups_clear_player_counts',
+    text: `delete from promo_store.rollup_player_counts where generation = $2 and day < ($3::timestamptz at time zone 'utc')::date and $1::int is not null`,
+  },
+  {
+    name: 'rollups_keep_player_counts',
+    text: `insert into promo_store.rollup_player_counts select $2, day, operator_no, brand_no, kind, players
+from promo_store.rollup_player_counts where generation = $1 and day < ($3::timestamptz at time zone 'utc')::date`,
+  },
 ];
 
 const SWEEP_ROWS = 20_000;
@@ -134,7 +173,7 @@ const sweepOf = (table: string): Statement => ({
   text: `with gone as (delete from promo_store.${table} where ctid = any(array(
   select ctid from promo_store.${table} where generation = $1 limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
 });
-const SWEEPS = ['rollup_verdicts', 'rollup_ledger'].map(sweepOf);
+const SWEEPS = ['rollup_verdicts', 'rollup_ledger', 'rollup_players', 'rollup_player_counts'].map(sweepOf);
 
 export const ROLLUP_RESULTS: Results = {
   name: 'rollups',

@@ -24,7 +24,9 @@ beforeAll(async () => {
   analyst = await makeRole(store.url, 'analyst');
   await grantRoles(store.url, [{ role: 'reader', name: reader.name }]);
   await store.rows(`grant ${reader.name} to ${analyst.name}`);
-  await store.rows(`grant select on promo.verdicts, promo.facts to ${analyst.name}`);
+  await store.rows(
+    `grant select on promo.verdicts, promo.facts, promo.player_ledger_daily to ${analyst.name}`,
+  );
 });
 afterAll(async () => {
   await dropRoles(store.url, [analyst.name, reader.name]);

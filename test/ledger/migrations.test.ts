@@ -125,8 +125,8 @@ group by attrelid`;
 /** A migration may add a currency, and changes none. */
 const CURRENCIES = 'select currency_no, code, scale, unit from promo_store.currencies';
 
-/** 0032 creates the months of a table, 0033 and 0039 a fold each. All other rows stay as they are. */
-const ADDED_ROWS = ['{faults,', '{pseudonyms,0,', '{promotions,0,'];
+/** 0032 creates the months of a table; 0033, 0039 and 0042 a fold each. Other rows stay as they are. */
+const ADDED_ROWS = ['{faults,', '{pseudonyms,0,', '{promotions,0,', '{rollups,0,'];
 
 const contentsOf = async (client: Client, queries: readonly TextRow[]): Promise<[string, TextRow[]][]> => {
   const contents: [string, TextRow[]][] = [];

@@ -65,6 +65,7 @@ const FOLDERS = ['rollups', 'pseudonyms', 'promotions'] as const;
 const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
   ...{ folds: FOLDERS, fold_generations: FOLDERS },
   ...{ rollup_verdicts: ['rollups'], rollup_ledger: ['rollups'] },
+  ...{ rollup_players: ['rollups'], rollup_player_counts: ['rollups'] },
   ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
   ...{ promotion_generations: ['promotions'], promotion_progress: ['promotions'] },
   ...{ promotion_boards: ['promotions'], promotion_attempts: ['promotions'] },
@@ -158,6 +159,8 @@ const anyColumn: Readonly<Record<string, string>> = {
     fold_generations: 'state',
     rollup_verdicts: 'verdicts',
     rollup_ledger: 'entries',
+    rollup_players: 'entries',
+    rollup_player_counts: 'players',
     pseudonym_keys: 'state',
     pseudonyms: 'player_id',
     migrations: 'name',
@@ -211,7 +214,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
   // Rows with player data.
-  ['select player_ref from promo_store.history', ['pseudonyms', 'promotions']],
+  ['select player_ref from promo_store.history', ['rollups', 'pseudonyms', 'promotions']],
   ['select payload from promo_store.panics', []],
   ['select player_ref from promo.verdicts', []],
   ['select player_ref from promo.ledger', []],
@@ -312,7 +315,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.wallet_calls', ['reader', 'maintainer', 'wallet']],
   [`select promo.close_wallet_call('acme', 'op', 'by hand')`, ['maintainer']],
   ['select promo.forget_wallet_calls(now())', ['janitor']],
-  // Rollups: their role reads no player, and nobody else can lock or change them.
+  // Rollups: nobody but their role can lock or change them.
   ...Object.entries(FOLD_TABLES).map(
     ([table, folders]) => [`select from promo_store.${table} for update`, folders] as const,
   ),
@@ -320,7 +323,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select promo_store.complete_history_since()', FOLDERS],
   ['select promo_store.last_batch()', FOLDERS],
   // Pseudonyms: their role reads names, and nothing that players did. A reader has no way to a name.
-  ['select verdict_id, feed_no, player_ref from promo_store.history', ['pseudonyms', 'promotions']],
+  ['select verdict_id, feed_no, player_ref from promo_store.history', FOLDERS],
   ['select amount_minor from promo_store.history', ['rollups', 'promotions']],
   ['select round_key, player_ref from promo_store.attributions', []],
   ['select player_id from promo_store.pseudonyms', ['pseudonyms']],
@@ -331,9 +334,17 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.former_player_ids', ['reader']],
   ['select * from promo.forget_dropped_pseudonyms(0)', ['janitor']],
   [`select promo_store.forget_pseudonym('acme', 'p', 'erased:1')`, []],
+  ['select promo.forget_dropped_player_sums()', ['janitor']],
+  [`select promo_store.forget_player_sums('acme', 'p', 'erased:1')`, []],
+  ['select promo_store.wait_for_rollups()', []],
+  ['select player_ref from promo.player_ledger_daily', []],
+  ['select day, brand, entries, amount from promo.player_ledger_daily', ['reader']],
+  ['select * from promo_reader.player_ledger_daily', ['reader']],
   [`select promo_store.show_to_readers('verdicts')`, []],
   ['create view promo_reader.another as select 1', []],
-  ...['verdicts_hourly', 'ledger_daily'].map((view) => [`select * from promo.${view}`, ['reader']] as const),
+  ...['verdicts_hourly', 'ledger_daily', 'players_daily'].map(
+    (view) => [`select * from promo.${view}`, ['reader']] as const,
+  ),
   // Rights on the whole database.
   ['create schema another', []],
   ['create table promo.another ()', []],
@@ -423,6 +434,7 @@ test('the reader reads every column of every view of promo, except players [B8]'
     ['facts.player_ref'],
     ['ledger.credited_player'],
     ['ledger.player_ref'],
+    ['player_ledger_daily.player_ref'],
     ['promotion_progress.player_ref'],
     ['round_details.credited_player'],
     ['round_details.player_ref'],
