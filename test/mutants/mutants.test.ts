@@ -315,8 +315,8 @@ function transforms(): object {
   const config: unknown = require('../../jest.config.js');
   const [layer]: readonly unknown[] = isNode(config) && Array.isArray(config.projects) ? config.projects : [];
   if (!isNode(layer)) throw new Error('jest.config.js has no layer');
-  const { transform, transformIgnorePatterns, testEnvironmentOptions } = layer;
-  return { transform, transformIgnorePatterns, testEnvironmentOptions };
+  const { transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals } = layer;
+  return { transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals };
 }
 
 function escaped(text: string): string {
