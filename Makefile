@@ -60,7 +60,7 @@ example-wallet: dev-build ## start a wallet on a Postgres of its own, for wallet
 	@exec node build/dev/example-wallet.js $(BUG)
 
 ##@ Tests
-test: dev-build ## run every check and every test, on real servers (36 minutes)
+test: dev-build ## run every check and every test, on real servers (28 minutes)
 	@node build/dev/test.js
 
 test-faults: dev-build ## run the tests of every fault, also those of minutes, and print the results (20 minutes)

@@ -2,10 +2,14 @@
 import { join, relative, sep } from 'node:path';
 import { isNode } from './syntax';
 
-/** The files of a whole run: of the layers on servers, of the computing ones, and of the benchmark. */
+/**
+ * The files of a whole run: of the layers on servers, of the computing ones, of those that follow these, and
+ * of the benchmark.
+ */
 export const RUN_RESULTS = {
   servers: join('build', 'jest-results.json'),
   computing: join('build', 'jest-results-computing.json'),
+  following: join('build', 'jest-results-following.json'),
   bench: join('build', 'jest-results-bench.json'),
 } as const;
 

@@ -5,7 +5,8 @@
  * build/test-results.json, and Jest's own in build/jest-results*.json.
  *
  * Two runs of Jest share the cores. Tests on servers wait for most of their time. The computing layers take
- * the cores that are idle meanwhile, at a lower priority: so they delay no test with a time limit.
+ * the cores that are idle meanwhile, at a lower priority: so they delay no test with a time limit. The layers
+ * that follow them have long time limits.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,6 +19,7 @@ import {
   CHECKS,
   COMPUTING,
   CONTAINERS,
+  FOLLOWING,
   LAYERS,
   printSummary,
   type Result,
@@ -41,6 +43,8 @@ const ALONE_WORKERS = 2;
 const BENCH_WORKERS = 1;
 /** Steps of priority: beside another process, one of lower priority gets a tenth of a core. */
 const LOWER = 10;
+/** For those that wait for servers: a quarter of a core. */
+const LITTLE_LOWER = 5;
 /** The lowest that exists. */
 const LOWEST = 19;
 /** Beyond the budget of all layers together: a test that still runs then hangs. */
@@ -93,16 +97,22 @@ async function main(names: readonly string[]): Promise<number> {
   };
   const chosen = (names: readonly string[]) => wanted.filter((name) => names.includes(name));
   const computing = chosen(COMPUTING);
-  const onServers = wanted.filter((name) => ![...COMPUTING, BENCH, CHECKS, CONTAINERS].includes(name));
-  const isShared = computing.length > 0 && onServers.length > 0;
+  const inFront = wanted.filter(
+    (name) => ![...COMPUTING, ...FOLLOWING, BENCH, CHECKS, CONTAINERS].includes(name),
+  );
+  const isShared = computing.length > 0 && inFront.length > 0;
+  const following = isShared ? chosen(FOLLOWING) : [];
+  const onServers = isShared ? inFront : [...inFront, ...chosen(FOLLOWING)];
   await both(
     (async () => {
       const workers = isShared ? COMPUTING_WORKERS : ALONE_WORKERS;
-      add(await runJest(computing, RUN_RESULTS.computing, { workers, isBehind: isShared }));
-      if (!wanted.includes(CONTAINERS)) return;
-      const began = performance.now();
-      results.push(await testContainers(names.includes(CONTAINERS), isShared));
-      seconds.set(CONTAINERS, (performance.now() - began) / 1000);
+      add(await runJest(computing, RUN_RESULTS.computing, { workers, lower: isShared ? LOWER : 0 }));
+      if (wanted.includes(CONTAINERS)) {
+        const began = performance.now();
+        results.push(await testContainers(names.includes(CONTAINERS), isShared ? LOWER : 0));
+        seconds.set(CONTAINERS, (performance.now() - began) / 1000);
+      }
+      add(await runJest(following, RUN_RESULTS.following, { workers, lower: LITTLE_LOWER }));
     })(),
     (async () => {
       add(
@@ -125,11 +135,11 @@ async function main(names: readonly string[]): Promise<number> {
 }
 
 /** Skipped on a developer's machine unless requested: it may install packages, and starts an engine. */
-async function testContainers(isRequested: boolean, isBehind: boolean): Promise<Result> {
+async function testContainers(isRequested: boolean, lower: number): Promise<Result> {
   const test = { layer: CONTAINERS, test: 'the image, and the servers and the demo in containers' };
   if (!isRequested && !process.env.CI) return { ...test, status: 'skipped' };
   console.log('testing: containers');
-  const problem = await run([CONTAINER_TEST], CONTAINERS_DEADLINE_MS, isBehind);
+  const problem = await run([CONTAINER_TEST], CONTAINERS_DEADLINE_MS, lower);
   if (problem === undefined) return { ...test, status: 'passed' };
   if (problem === `ended with exit code ${SKIPPED_EXIT_CODE}`) return { ...test, status: 'skipped' };
   return { ...test, status: 'failed', message: problem };
@@ -144,11 +154,14 @@ async function check(name: string, args: readonly string[]): Promise<Result> {
 
 type JestResults = ReturnType<typeof readJestResults>;
 
-/** @param file for its results */
+/**
+ * @param file for its results
+ * @param options.lower steps of priority
+ */
 async function runJest(
   projects: readonly string[],
   file: string,
-  { workers, isBehind = false }: { readonly workers: number; readonly isBehind?: boolean },
+  { workers, lower = 0 }: { readonly workers: number; readonly lower?: number },
 ): Promise<JestResults> {
   if (projects.length === 0) return { results: [], seconds: new Map() };
   rmSync(join(ROOT, file), { force: true });
@@ -158,7 +171,7 @@ async function runJest(
       ...['--selectProjects', ...projects],
     ],
     JEST_DEADLINE_MS,
-    isBehind,
+    lower,
   );
   const broken = (message: string): Result => ({ layer: CHECKS, test: 'jest', status: 'failed', message });
   if (!existsSync(join(ROOT, file)))
@@ -177,24 +190,20 @@ async function runJest(
  * Runs a Node program to its end, in a process group of its own. A signal to the group then reaches every
  * process that it has started.
  *
- * @param isBehind with a lower priority, beside another run
+ * @param lower steps of priority, beside another run
  * @returns the problem, or undefined
  */
-async function run(
-  args: readonly string[],
-  deadlineMs: number,
-  isBehind = false,
-): Promise<string | undefined> {
+async function run(args: readonly string[], deadlineMs: number, lower = 0): Promise<string | undefined> {
   interrupt.signal.throwIfAborted();
   // In a terminal, both would draw at the same place. Into a pipe, Jest writes whole results.
-  const output = isBehind ? 'pipe' : 'inherit';
+  const output = lower > 0 ? 'pipe' : 'inherit';
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
     detached: true,
     stdio: ['ignore', output, output],
   });
   // Its own processes inherit it.
-  if (isBehind && child.pid !== undefined) setPriority(child.pid, Math.min(LOWEST, getPriority() + LOWER));
+  if (lower > 0 && child.pid !== undefined) setPriority(child.pid, Math.min(LOWEST, getPriority() + lower));
   child.stdout?.on('data', (text: Buffer) => process.stdout.write(text));
   child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
   running.add(child);
