@@ -2,24 +2,57 @@
 import { BATCH_NUMBERS, type Results } from '../fold/fold';
 import type { Statement } from '../postgres/transaction';
 
-/** The reversals in `reversed`, on the day of their refund and on that of their entry. */
+/** Games of an operator on a day that have rows of their own. Each event may have a new id. */
+export const MOST_GAMES = 10_000;
+/** Counts all further games, and a game of this name. */
+export const OTHER_GAMES = '(other games)';
+/** A longer id would not fit into the index. */
+const LONGEST_GAME_BYTES = 255;
+const NO_GAME = `game_id in ('', '${OTHER_GAMES}')`;
+const GAME = `case when octet_length(h.game_id) > ${LONGEST_GAME_BYTES} then '${OTHER_GAMES}' else coalesce(h.game_id, '') end as game_id`;
+
+/**
+ * The reversals in `reversed`, on the day of their refund and on that of their entry. They come behind all
+ * entries, which have the places of their verdicts.
+ */
 const REVERSALS = `select refunded_at as at, operator_no, brand_no, kind, currency_no, game_id, 0 as entries, 0 as entered_minor,
-    1 as reversals, amount_minor as reversed_minor, 0 as refunded, 0 as refunded_minor
+    1 as reversals, amount_minor as reversed_minor, 0 as refunded, 0 as refunded_minor, 9223372036854775807 as place
   from reversed
   union all
-  select decided_at, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor from reversed`;
+  select decided_at, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor, 9223372036854775807 from reversed`;
 
-const addDays = (
+const sumDays = (
   entries: string,
-): string => `insert into promo_store.rollup_ledger as r (generation, day, operator_no, brand_no, kind, currency_no, game_id,
+): string => `select (at at time zone 'utc')::date as day, operator_no, brand_no, kind, currency_no, game_id, sum(entries) as entries, sum(entered_minor) as entered_minor,
+    sum(reversals) as reversals, sum(reversed_minor) as reversed_minor, sum(refunded) as refunded, sum(refunded_minor) as refunded_minor, min(place) as place
+  from (${entries}) as entries group by 1, 2, 3, 4, 5, 6`;
+/** The games of each day, and whether they have rows. */
+const FIND_GAMES = `select g.*, (select true from promo_store.rollup_ledger r
+    where r.generation = $1::int and r.day = g.day and r.operator_no = g.operator_no and r.game_id = g.game_id limit 1) as has_rows
+  from (select day, operator_no, game_id, min(place) as place from sums where not ${NO_GAME} group by 1, 2, 3) g`;
+/** How many new games get rows. A game never loses its rows, so entries and their reversals meet in one. */
+const FIND_ROOM = `select d.*, ${MOST_GAMES} - (select count(distinct r.game_id) from promo_store.rollup_ledger r
+    where r.generation = $1::int and r.day = d.day and r.operator_no = d.operator_no and not r.${NO_GAME}) as room
+  from (select distinct day, operator_no from games where has_rows is null) d`;
+const NAME_GAMES = `select day, operator_no, game_id from games where has_rows
+  union all
+  select n.day, n.operator_no, n.game_id
+  from (select g.*, row_number() over (partition by g.day, g.operator_no order by g.place, g.game_id) as rank from games g where g.has_rows is null) n
+  join rooms m on m.day = n.day and m.operator_no = n.operator_no
+  where n.rank <= m.room`;
+const INSERT_DAYS = `insert into promo_store.rollup_ledger as r (generation, day, operator_no, brand_no, kind, currency_no, game_id,
     entries, entered_minor, reversals, reversed_minor, refunded, refunded_minor)
-  select $1::int, (at at time zone 'utc')::date, operator_no, brand_no, kind, currency_no, game_id,
-    sum(entries), sum(entered_minor), sum(reversals), sum(reversed_minor), sum(refunded), sum(refunded_minor)
-  from (${entries}) as entries
-  group by 2, 3, 4, 5, 6, 7
+  select $1::int, s.day, s.operator_no, s.brand_no, s.kind, s.currency_no, case when s.${NO_GAME} then s.game_id else coalesce(n.game_id, '${OTHER_GAMES}') end as game,
+    sum(s.entries), sum(s.entered_minor), sum(s.reversals), sum(s.reversed_minor), sum(s.refunded), sum(s.refunded_minor)
+  from sums s left join named n on n.day = s.day and n.operator_no = s.operator_no and n.game_id = s.game_id
+  group by s.day, s.operator_no, s.brand_no, s.kind, s.currency_no, game
   on conflict on constraint rollup_ledger_pkey do update set entries = r.entries + excluded.entries, entered_minor = r.entered_minor + excluded.entered_minor,
     reversals = r.reversals + excluded.reversals, reversed_minor = r.reversed_minor + excluded.reversed_minor,
     refunded = r.refunded + excluded.refunded, refunded_minor = r.refunded_minor + excluded.refunded_minor`;
+const addDays = (
+  entries: string,
+): string => `sums as materialized (${sumDays(entries)}), games as materialized (${FIND_GAMES}),
+rooms as materialized (${FIND_ROOM}), named as materialized (${NAME_GAMES}), days as (${INSERT_DAYS})`;
 
 /** Players are counted by bets, deposits, withdrawals and logins. Other kinds follow from a bet. */
 const KINDS_OF_PLAYERS = '1, 5, 6, 7';
@@ -55,7 +88,7 @@ const FOLD: Statement = {
   name: 'rollups_fold',
   text: `with read as materialized (
   select h.verdict_id, h.decided_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.connection_no, coalesce(h.kind, 0::smallint) as kind,
-    h.outcome, coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, h.round_no, coalesce(h.game_id, '') as game_id,
+    h.outcome, coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, h.round_no, ${GAME},
     date_part('epoch', h.decided_at - h.occurred_at) as delay, case when h.counted and h.kind in (${KINDS_OF_PLAYERS}) then h.player_ref end as player_ref,
     case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
   from promo_store.history h
@@ -77,7 +110,7 @@ const FOLD: Statement = {
     count(*) filter (where delay <= 0.1) as within_100ms, count(*) filter (where delay <= 1) as within_1s,
     count(*) filter (where delay <= 10) as within_10s, count(*) filter (where delay <= 60) as within_1m,
     count(*) filter (where delay <= 600) as within_10m, count(*) filter (where delay <= 3600) as within_1h,
-    count(*) filter (where delay <= 86400) as within_1d, max(decided_at) as newest_at
+    count(*) filter (where delay <= 86400) as within_1d, max(decided_at) as newest_at, min(verdict_id) as place
   from read where verdict_id > $2 group by 1, 2, 3, 4, 5, 6, 7, 8, 9
 ), hours as (
   insert into promo_store.rollup_verdicts as r (generation, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no,
@@ -89,13 +122,11 @@ const FOLD: Statement = {
     timed = r.timed + excluded.timed, early = r.early + excluded.early, within_100ms = r.within_100ms + excluded.within_100ms,
     within_1s = r.within_1s + excluded.within_1s, within_10s = r.within_10s + excluded.within_10s, within_1m = r.within_1m + excluded.within_1m,
     within_10m = r.within_10m + excluded.within_10m, within_1h = r.within_1h + excluded.within_1h, within_1d = r.within_1d + excluded.within_1d
-), days as (
-  ${addDays(`select hour as at, operator_no, brand_no, kind, currency_no, game_id, verdicts as entries, amount_minor as entered_minor,
-    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor
+), ${addDays(`select hour as at, operator_no, brand_no, kind, currency_no, game_id, verdicts as entries, amount_minor as entered_minor,
+    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor, place
   from cells where counted
   union all
-  ${REVERSALS}`)}
-), ${addPlayers(`select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
+  ${REVERSALS}`)}, ${addPlayers(`select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
   from read where verdict_id > $2 and player_ref is not null
   union all
   ${REVERSED_OF_PLAYERS}`)}
@@ -111,15 +142,15 @@ const REVERSE_FAR: Statement = {
   name: 'rollups_reverse_far',
   text: `with reversed as materialized (
   select h.decided_at, coalesce(x.refunded_at, x.opened_at) as refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind,
-    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, coalesce(h.game_id, '') as game_id, h.player_ref
+    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, ${GAME}, h.player_ref
   from promo_store.refunds x
   cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted, player_ref
     from promo_store.history h where h.round_no = x.round_no
       and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h where h.counted) h
   join promo_store.feeds f on f.feed_no = h.feed_no
   where x.round_no = any(string_to_array($2, ',')::bigint[])
-), ${addPlayers(REVERSED_OF_PLAYERS)}
-${addDays(REVERSALS)}`,
+), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(REVERSALS)}
+select`,
 };
 /** Without nested loops, one scan of a slice is joined by hash, whatever the planner expects. */
 const ALLOW_LOOPS: Statement = {
