@@ -25,7 +25,8 @@ begin
   execute format('drop schema if exists %I cascade', server);
   execute format('create schema %I', server);
   execute format('import foreign schema promo limit to (verdicts, ledger, rounds, deliveries, anomalies, events, attributions, partitions,
-    operations, moves, verdicts_hourly, ledger_daily, rollup_coverage) from server %I into %I', server, server);
+    operations, moves, verdicts_hourly, ledger_daily, players_daily, player_ledger_daily, rollup_coverage, facts, faults, records_without_verdict,
+    round_details, months, erasures, reasons, connections, promotions, promotion_progress, completions, promotion_coverage) from server %I into %I', server, server);
 end
 $$;
 comment on procedure promo.add_cell is 'Adds a cell to the views, or replaces its address. Call promo.make_views afterwards.';

@@ -70,6 +70,42 @@ test.each(['verdicts_hourly', 'ledger_daily', 'rollup_coverage'])(
   },
 );
 
+test.each([
+  ...[
+    'facts',
+    'faults',
+    'records_without_verdict',
+    'round_details',
+    'months',
+    'erasures',
+    'reasons',
+    'connections',
+  ],
+  ...[
+    'players_daily',
+    'player_ledger_daily',
+    'promotions',
+    'promotion_progress',
+    'completions',
+    'promotion_coverage',
+  ],
+])('the view %s is there for both cells, and its reader reads every column', async (view) => {
+  const sent = await sentToCells(`select * from promo.${view}`);
+  expect(sent.filter((query) => query.includes(`FROM promo.${view}`))).toHaveLength(2);
+  await read(`select * from promo.${view}`);
+});
+
+test('the facts and the reasons are those of both cells', async () => {
+  expect(await read('select cell, event_id, net_amount from promo.facts order by cell, event_id')).toEqual([
+    ['a', 'e-1', '1.00'],
+    ['a', 'e-2', '2.00'],
+    ['b', 'e-1', '5.00'],
+  ]);
+  expect(await read('select count(*), count(distinct cell) from promo.reasons')).toEqual([
+    [expect.stringMatching(/^[1-9]\d*$/), '2'],
+  ]);
+});
+
 test('the ledger of all operators, from both cells', async () => {
   expect(
     await read('select cell, feed_id, event_id, amount from promo.ledger order by feed_id, event_id'),
