@@ -182,19 +182,26 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault:
           'Its log cannot be written: a full disk, a pipe whose reader has stopped, a pipe or a terminal that is gone (worker, `worker --drain`, webhook)',
-        does: 'Continues. Up to 1 MiB of lines wait, and further lines are dropped. SIGTERM ends the process as always.',
+        does: 'Continues. Up to 1 MiB of lines wait, and further lines are dropped. SIGTERM ends the process as always, and so does the end of its own terminal.',
         sees: '`promo_intake_log_lines_dropped_total`; once lines can be written again, `log lines dropped while the log could not be written` with their number',
         tests: {
           [LOG]: [
             'a device without room',
             'a pipe whose reader has stopped',
             'a pipe whose reader is gone',
-          ].flatMap((sink) => [
-            `a log to ${sink}: the worker decides, /livez answers, and SIGTERM ends it with 0`,
-            `a log to ${sink}: worker --drain decides all, and ends with 0`,
-            `a log to ${sink}: SIGTERM ends a worker that cannot start`,
-            `a log to ${sink}: the webhook answers /livez, and SIGTERM ends it with 0`,
-          ]),
+            'a terminal that is gone',
+          ]
+            .flatMap((sink) => [
+              `a log to ${sink}: the worker decides, /livez answers, and SIGTERM ends it with 0`,
+              `a log to ${sink}: worker --drain decides all, and ends with 0`,
+              `a log to ${sink}: SIGTERM ends a worker that cannot start`,
+              `a log to ${sink}: the webhook answers /livez, and SIGTERM ends it with 0`,
+            ])
+            .concat(
+              'a log to a terminal that goes away: the worker decides on, and SIGTERM ends it with 0',
+              'a worker whose own terminal goes away leaves its group, and ends with 0',
+              'a worker on which a shell and the kernel hang up ends with 0',
+            ),
         },
       },
       {
@@ -205,6 +212,7 @@ export const FAULTS: readonly FaultGroup[] = [
           [LOG]: [
             'results to a pipe whose reader is gone: the command ends without output, with the exit code of its work',
             'results to a device without room: the command reports it in one sentence, and ends with 1',
+            'results to a terminal that is gone: the command reports it in one sentence, and ends with 1',
             'results to a pipe whose reader has stopped: the command waits, and SIGTERM ends it',
             'results of a change to a pipe whose reader is gone: the change is made, and the exit code is 0',
           ],

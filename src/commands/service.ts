@@ -47,15 +47,14 @@ export interface ServedService extends Service {
 }
 
 /**
- * Runs a service as this process: until SIGTERM, SIGINT or the end of one of its parts.
+ * Runs a service as this process: until SIGTERM, SIGINT, the end of its terminal, or that of one of its
+ * parts.
  *
  * @returns the exit code
  */
 export async function serve({ healthAt, metrics, logger, ...service }: ServedService): Promise<number> {
   logWarnings(logger);
-  return runAsProcess(service, logger, ['SIGTERM', 'SIGINT'], (health) =>
-    openHealth(healthAt, health, metrics, logger),
-  );
+  return runAsProcess(service, logger, (health) => openHealth(healthAt, health, metrics, logger));
 }
 
 /**
@@ -65,22 +64,26 @@ export async function serve({ healthAt, metrics, logger, ...service }: ServedSer
  * @returns the exit code
  */
 export function serveInTerminal(service: Service, logger: Logger): Promise<number> {
-  return runAsProcess(service, logger, ['SIGTERM', 'SIGINT', 'SIGHUP'], async () => ({
-    close: async () => undefined,
-  }));
+  return runAsProcess(service, logger, async () => ({ close: async () => undefined }));
 }
 
 async function runAsProcess(
   service: Service,
   logger: Logger,
-  signals: readonly NodeJS.Signals[],
   open: Surroundings['openHealth'],
 ): Promise<number> {
   const { code, isClean } = await runService(service, {
     clock: systemClock,
     logger,
     onSignal(listener) {
-      for (const signal of signals) process.on(signal, () => listener(signal));
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => listener(signal));
+      // The shell of a lost terminal hangs up on its jobs, and then the kernel does. A second signal ends the
+      // process at once, but the second hang-up is the same event as the first.
+      let isHungUp = false;
+      process.on('SIGHUP', () => {
+        if (!isHungUp) listener('SIGHUP');
+        isHungUp = true;
+      });
     },
     exitNow: (code) => process.exit(code),
     openHealth: open,

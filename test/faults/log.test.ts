@@ -20,6 +20,8 @@ import { sideBySide } from '../stream/side-by-side';
 import { inWorld, type World } from '../stream/world';
 import { aLogin } from '../support/builders';
 import { produce } from '../support/kafka';
+import { findTerminals, PseudoTerminal } from '../support/pseudo-terminal';
+import { withAdmin } from '../support/servers';
 import { program, type Settings } from '../support/worker';
 import { loginsIn } from './promises';
 
@@ -83,6 +85,16 @@ function pipe(isFull: boolean): Sink {
   };
 }
 
+const TERMINAL = constants.O_WRONLY | constants.O_NOCTTY;
+
+async function terminal(): Promise<Sink> {
+  const lost = await PseudoTerminal.open(['sleep', '60']);
+  const descriptor = openSync(lost.path(), TERMINAL);
+  await lost.close();
+  expect(() => writeSync(descriptor, '\n')).toThrow('EIO');
+  return { descriptor, read: () => '', close: () => closeSync(descriptor) };
+}
+
 const SINKS = {
   'a device without room': () => {
     const descriptor = openSync('/dev/full', constants.O_WRONLY);
@@ -90,14 +102,22 @@ const SINKS = {
   },
   'a pipe whose reader has stopped': () => pipe(true),
   'a pipe whose reader is gone': () => pipe(false),
-} as const satisfies Record<string, () => Sink>;
+  'a terminal that is gone': terminal,
+} as const satisfies Record<string, () => Sink | Promise<Sink>>;
 
 type SinkName = keyof typeof SINKS;
 const isSinkName = (name: string): name is SinkName => name in SINKS;
-const SINK_NAMES = Object.keys(SINKS).filter(isSinkName);
+const withoutTerminals = findTerminals();
+const hasSink = (name: SinkName) => name !== 'a terminal that is gone' || !('problem' in withoutTerminals);
+const SINK_NAMES = Object.keys(SINKS).filter(isSinkName).filter(hasSink);
 
 /** The sink takes standard output, and also standard error on request. */
-function run(args: readonly string[], settings: Settings, sink: Sink, stderr: 'pipe' | 'sink'): ChildProcess {
+function run(
+  args: readonly string[],
+  settings: Settings,
+  sink: Pick<Sink, 'descriptor'>,
+  stderr: 'pipe' | 'sink',
+): ChildProcess {
   const command = productCommand(program(), args);
   const { PATH, HOME } = process.env;
   return spawn(command.file, command.args, {
@@ -129,7 +149,7 @@ async function withCommand(
   start: (sink: Sink) => ChildProcess,
   work: (child: ChildProcess, sink: Sink) => Promise<void>,
 ): Promise<void> {
-  const sink = SINKS[sinkName]();
+  const sink = await SINKS[sinkName]();
   const child = start(sink);
   try {
     await work(child, sink);
@@ -221,6 +241,69 @@ for (const name of SINK_NAMES) {
   );
 }
 
+/** The same as `together`, where terminals can be made here. */
+function inTerminal(title: string, run: () => Promise<void>): void {
+  if ('problem' in withoutTerminals) test.skip(`${title} (skipped: ${withoutTerminals.problem})`, () => {});
+  else together(title, run);
+}
+
+inTerminal('a log to a terminal that goes away: the worker decides on, and SIGTERM ends it with 0', () =>
+  inWorld({ topics: { main: 1 } }, async (world) => {
+    const port = await freePort();
+    const settings = { ...world.settings, HTTP_PORT: String(port), LOG_LEVEL: 'debug' };
+    const window = await PseudoTerminal.open(['sleep', '600']);
+    const descriptor = openSync(window.path(), TERMINAL);
+    const child = run(['worker'], settings, { descriptor }, 'sink');
+    try {
+      await load(world);
+      await world.untilDecided(EVENTS);
+      await window.lose();
+      await produce(world.topics.main, loginsIn(1, 'two', EVENTS));
+      await world.untilDecided(2 * EVENTS);
+      expect(await isLive(port)).toBe(true);
+      child.kill('SIGTERM');
+      expect(await endOf(child)).toBe(0);
+    } finally {
+      child.kill('SIGKILL');
+      closeSync(descriptor);
+      await window.close();
+    }
+  }),
+);
+
+inTerminal('a worker whose own terminal goes away leaves its group, and ends with 0', () =>
+  inWorld({ topics: { main: 1 } }, async (world) => {
+    await load(world);
+    const { file, args, environment } = productCommand(program(), ['worker']);
+    const settings = { ...environment, ...world.settings, HTTP_PORT: '0' };
+    const window = await PseudoTerminal.open([file, ...args], settings);
+    try {
+      await world.untilDecided(EVENTS);
+      expect(window.code()).toBe(undefined);
+      await window.lose();
+      await until('the worker ends', END_MS, () => window.code() !== undefined);
+      expect(window.code()).toBe(0);
+      const { members } = await withAdmin(async (admin) => {
+        const { groups } = await admin.describeGroups([world.groupId]);
+        return { members: groups.flatMap((group) => group.members) };
+      });
+      expect(members).toEqual([]);
+    } finally {
+      await window.close();
+    }
+  }),
+);
+
+together('a worker on which a shell and the kernel hang up ends with 0', () =>
+  inWorld({ topics: { main: 1 } }, async (world) => {
+    const worker = await world.started();
+    worker.signal('SIGHUP');
+    await worker.waitForLog('signal received');
+    worker.signal('SIGHUP');
+    expect(await worker.ending(END_MS)).toEqual({ code: 0, signal: null });
+  }),
+);
+
 /** Results that exceed the buffer of a pipe. */
 function manyEvents(directory: string): string {
   const file = join(directory, 'events.ndjson');
@@ -265,6 +348,18 @@ together('results to a device without room: the command reports it in one senten
       'standard output cannot be written (ENOSPC): the results are incomplete\n',
     ]);
   }),
+);
+
+inTerminal(
+  'results to a terminal that is gone: the command reports it in one sentence, and ends with 1',
+  () =>
+    checked('a terminal that is gone', async (child, errorOutput) => {
+      const code = await endOf(child);
+      expect([code, errorOutput()]).toEqual([
+        1,
+        'standard output cannot be written (EIO): the results are incomplete\n',
+      ]);
+    }),
 );
 
 together('results to a pipe whose reader has stopped: the command waits, and SIGTERM ends it', () =>
