@@ -1,7 +1,4 @@
-/**
- * Events with 10 MB in one field, which fit into a record, have a verdict.
- * test/unit/domain/verdict/cost.test.ts tests the cost.
- */
+/** Events with 10 MB in one field, which fit into a record, have a verdict. cost.test.ts tests the cost. */
 import { judge } from '../../src/domain/verdict/judge';
 import { aBet, bytesOf } from '../support/builders';
 import { SEVERAL, World } from '../unit/domain/world';

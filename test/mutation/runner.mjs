@@ -18,8 +18,6 @@ const fc = require('fast-check');
 
 const [PASSED, FAILED] = [0, 1];
 const FOLDER = join('test', 'unit', 'domain');
-/** A measurement of time says nothing about a mutant. */
-const LEFT_OUT = [join('verdict', 'cost.test.ts')];
 /** The quick ones, where most mutants of lists and tables fail. */
 const FIRST = [
   join('verdict', 'reasons.test.ts'),
@@ -91,9 +89,7 @@ class InProcessRunner {
   load() {
     for (const path of Object.keys(require.cache)) if (path.endsWith('.ts')) delete require.cache[path];
     this.tests = [];
-    const files = readdirSync(FOLDER, { recursive: true }).filter(
-      (file) => file.endsWith('.test.ts') && !LEFT_OUT.includes(file),
-    );
+    const files = readdirSync(FOLDER, { recursive: true }).filter((file) => file.endsWith('.test.ts'));
     const inOrder = [...FIRST, ...files.filter((file) => !FIRST.includes(file))];
     for (const file of inOrder) {
       this.provideGlobals(file);

@@ -21,7 +21,9 @@ test('a flood of requests reads the file once a second, and a change takes effec
     () => now,
     logger,
   );
-  for (; now < 10_000; now += 1) expect([...secrets().keys()]).toEqual(['hook']);
+  const names = new Set<string>();
+  for (; now < 10_000; now += 1) for (const name of secrets().keys()) names.add(name);
+  expect([...names]).toEqual(['hook']);
   expect(reads).toBe(10);
 
   now = 20_000;

@@ -102,11 +102,14 @@ describe('rows of copy-own', () => {
         row(int8(2n ** 60n), a, a),
       ),
     );
-    expect(pieces).toEqual([
+    const expected = [
       { first: -5n, count: 2, rows: file(row(a, null), row(null, long)) },
       { first: 7n, count: 1, rows: file(row(b, b)) },
       { first: 2n ** 60n, count: 1, rows: file(row(a, a)) },
-    ]);
+    ];
+    const asText = (all: readonly { rows: Buffer }[]) =>
+      all.map((piece) => ({ ...piece, rows: piece.rows.toString('latin1') }));
+    expect(asText(pieces)).toEqual(asText(expected));
   });
 
   test('may have 0 as their first field, or not exist', () => {
@@ -144,8 +147,8 @@ describe('the feed', () => {
   });
 
   test('without keys, each partition gets its share', () => {
-    const byPartition = Map.groupBy(runsOf(feedOf('none', 100_000)), ([first]) => first?.partition);
-    for (const runs of byPartition.values()) expect(runs.length).toBeGreaterThan(100_000 / 57 / 8 / 2);
+    const byPartition = Map.groupBy(runsOf(feedOf('none', 40_000)), ([first]) => first?.partition);
+    for (const runs of byPartition.values()) expect(runs.length).toBeGreaterThan(40_000 / 57 / 8 / 2);
   });
 
   test('with keys leaves the partition to the key', () => {

@@ -46,11 +46,11 @@ it.each([
     false,
   ],
 ] as const)('where %s: %s', (_, partitionOf, expected) => {
-  expect(observed(20_000, partitionOf).areShared()).toBe(expected);
+  expect(observed(8_000, partitionOf).areShared()).toBe(expected);
 });
 
 it('notices within a few thousand rounds that the keys of records have changed', () => {
-  const shared = observed(20_000, (round) => round % 8);
+  const shared = observed(8_000, (round) => round % 8);
   for (let round = 0; round < 3_000; round++)
     shared.observe([0, 1].map((place) => item(`later-${round}`, place, round)));
   expect(shared.areShared()).toBe(true);

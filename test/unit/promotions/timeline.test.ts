@@ -1,8 +1,9 @@
 /** Versions of a promotion over time: recomputed, pending, removed, and at a time. */
 import { makeRandom } from '../../../dev/random';
-import { BEFORE_ALL, later } from '../../../src/promotions/calendar';
+import { BEFORE_ALL, type Calendar, later } from '../../../src/promotions/calendar';
 import { planChanges, printPromotionChanges } from '../../../src/promotions/changes';
 import { isOf } from '../../../src/promotions/counting';
+import type { PromotionDefinition } from '../../../src/promotions/definition';
 import { promotionStateOf } from '../../../src/promotions/state';
 import { compilePromotion } from '../../../src/promotions/terms';
 import {
@@ -181,12 +182,17 @@ const INSTANTS = Array.from({ length: 4 * 150 }, (_, index) => FIRST + BigInt(in
   (at) => [at - 1n, at],
 );
 
+/** The calendar of each definition. It remembers its windows, and a timeline keeps its definitions. */
+const calendars = new WeakMap<object, Calendar>();
+function calendarOf(definition: PromotionDefinition): Calendar {
+  const calendar = calendars.get(definition) ?? compilePromotion(definition).calendar;
+  calendars.set(definition, calendar);
+  return calendar;
+}
+
 /** For each instant, the versions that count it, each with its window. */
 function countedBy(timeline: Timeline): string[][] {
-  const versions = timeline.map((each) => ({
-    ...each,
-    calendar: compilePromotion(each.definition).calendar,
-  }));
+  const versions = timeline.map((each) => ({ ...each, calendar: calendarOf(each.definition) }));
   return INSTANTS.map((at) =>
     versions.flatMap(({ version, calendar, ...bounds }) => {
       const window = calendar.at(at);

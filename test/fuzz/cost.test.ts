@@ -3,10 +3,10 @@
  * could stop a partition.
  *
  * The tests compare ratios, not seconds: eight times the bytes may cost up to 32 times the time. Quadratic
- * cost exceeds that. test/fuzz/large-events.test.ts tests the verdict of an event with 10 MB in one field.
+ * cost exceeds that. large-events.test.ts tests the verdict of an event with 10 MB in one field.
  */
-import { aBet, bytesOf, type EventJson } from '../../../support/builders';
-import { judgeBytes, judgingMs } from '../world';
+import { aBet, bytesOf, type EventJson } from '../support/builders';
+import { judgeBytes, judgingMs } from '../unit/domain/world';
 
 const SMALL = 96 * 1024;
 const LARGE = 8 * SMALL;
