@@ -55,6 +55,20 @@ describe('a text in a source', () => {
     ['a template', `const a = 1;\nfail(\`the offset \${a} is read anew\`);`, '2: "anew"'],
     ['a title of a test', "test('whoever asks gets an answer', () => {});", '1: "whoever"'],
     [
+      'a sentence of 27 words',
+      `fail('${Array.from({ length: 27 }, () => 'word').join(' ')}');`,
+      '1: a sentence',
+    ],
+    [
+      'a sentence of 27 words over two lines',
+      `fail(\`${Array.from({ length: 27 }, () => 'word')
+        .join(' ')
+        .replace(' word', '\nword')}\`);`,
+      '1: a sentence',
+    ],
+    ['the first word of a message', "fail('what is left is deleted');", '1: "what is"'],
+    ['the first word of a paragraph', String.raw`fail('two short words\n\nwhat is left');`, '1: "what is"'],
+    [
       'a paragraph of HTML',
       'const a = html`<h1>All is well</h1><p>The <b>group</b> is told nothing</p>`;',
       '1: "told"',
