@@ -132,7 +132,12 @@ export const LIMIT_NAMES: readonly LimitName[] = Object.keys(LIMITS).filter(isLi
  * Lifetimes without a number: an operator token has an expiry of a few minutes. These bounds are ours: the
  * conformance kit reports a token whose lifetime is outside of them.
  */
-export const OPERATOR_TOKEN_SECONDS = { shortest: 60, longest: 900 } as const;
+const SHORTEST_TOKEN_SECONDS = 60;
+const LONGEST_TOKEN_SECONDS = 900;
+export const OPERATOR_TOKEN_SECONDS = {
+  shortest: SHORTEST_TOKEN_SECONDS,
+  longest: LONGEST_TOKEN_SECONDS,
+} as const;
 
 /** The headers of a wallet call. The name of the idempotency header is not shown: it comes from a profile. */
 export const WALLET_HEADERS = { keyId: 'x-api-key-id', requestId: 'x-request-id' } as const;
