@@ -6,43 +6,72 @@ import type { Connection } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
 import type { TopicsSender } from '../kafka/producer';
 import { asError, messageOf } from '../lib/errors';
+import { makeJointRequests } from './joint-requests';
 import type { OperatorTopics } from './operator-topics';
 import { hasMessage, NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
 import { type OnVerdicts, publishTo } from './verdict-topic';
-import { VerdictWriter } from './verdict-writer';
+import { MessageParts, VerdictWriter } from './verdict-writer';
+
+/** An answer on its way to its topic. */
+interface Verdict {
+  readonly answer: PublishedAnswer;
+  readonly topic: string;
+  /** The writer of the answer's batch. */
+  readonly writer: VerdictWriter;
+}
 
 export function makePublishByOperator(
   sender: TopicsSender,
   topics: OperatorTopics,
   onVerdicts: OnVerdicts = () => undefined,
 ): PublishVerdicts<Origin> {
+  const parts = new MessageParts();
+  const sendJointly = makeJointRequests<Verdict>(async (verdicts) => {
+    const counts = countsOf(verdicts);
+    const unsent = await sender.sendToTopics(verdicts, topicOf, ({ writer, answer }) =>
+      writer.encode(answer),
+    );
+    for (const [topic, count] of counts) if (!unsent.has(topic)) onVerdicts(topic, count, true);
+    return { unsent, topics: counts.size };
+  });
+
+  /** The verdicts that need a request for their topic alone. */
+  async function notSentJointly(
+    verdicts: readonly Verdict[],
+    writer: VerdictWriter,
+  ): Promise<ReadonlyMap<string, readonly Verdict[]>> {
+    const [first] = verdicts;
+    if (first === undefined) return new Map();
+    if (verdicts.every(({ topic }) => topic === first.topic)) return new Map([[first.topic, verdicts]]);
+    const { unsent } = await sendJointly(verdicts);
+    const own = [...unsent].map(
+      ([topic, its]) => [topic, its.filter((each) => each.writer === writer)] as const,
+    );
+    return new Map(own.filter(([, its]) => its.length > 0));
+  }
+
   return async (origin, answers) => {
-    const writer = new VerdictWriter(origin);
+    const writer = new VerdictWriter(origin, parts);
     const failures = new Map<string, Error>();
     const unpublished = new Set<PublishedAnswer>();
-    const { topicOf, named, nameless } = sorted(answers, topics);
+    const { named, nameless } = sorted(answers, topics, writer);
     for (const [topic, { error, its }] of nameless) {
       failures.set(topic, error);
       for (const answer of its) unpublished.add(answer);
     }
-    const counts = countsOf(named, topicOf);
-    // One request for several topics comes first. A topic that refuses then gets a request of its own, which
-    // shortens the ids that are too long for it.
-    const [only = ''] = counts.keys();
-    const alone =
-      counts.size < 2
-        ? new Map(named.length === 0 ? [] : [[only, named]])
-        : await sender.sendToTopics(named, topicOf, (answer) => writer.encode(answer));
-    for (const [topic, count] of counts) if (!alone.has(topic)) onVerdicts(topic, count, true);
+    // A topic that refuses the joint request gets a request of its own, which shortens the ids that are too
+    // long for it.
+    const alone = await notSentJointly(named, writer);
     await Promise.all(
       [...alone].map(async ([topic, its]) => {
+        const ofTopic = its.map(({ answer }) => answer);
         try {
-          await publishTo(sender, topic, its, writer);
-          onVerdicts(topic, its.length, true);
+          await publishTo(sender, topic, ofTopic, writer);
+          onVerdicts(topic, ofTopic.length, true);
         } catch (error) {
-          onVerdicts(topic, its.length, false);
+          onVerdicts(topic, ofTopic.length, false);
           failures.set(topic, asError(error));
-          for (const answer of its) unpublished.add(answer);
+          for (const answer of ofTopic) unpublished.add(answer);
         }
       }),
     );
@@ -56,15 +85,11 @@ export function makePublishByOperator(
   };
 }
 
-function countsOf(
-  answers: readonly PublishedAnswer[],
-  topicOf: (answer: PublishedAnswer) => string,
-): ReadonlyMap<string, number> {
+const topicOf = ({ topic }: Verdict): string => topic;
+
+function countsOf(verdicts: readonly Verdict[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const answer of answers) {
-    const topic = topicOf(answer);
-    counts.set(topic, (counts.get(topic) ?? 0) + 1);
-  }
+  for (const { topic } of verdicts) counts.set(topic, (counts.get(topic) ?? 0) + 1);
   return counts;
 }
 
@@ -73,26 +98,30 @@ function explained(topic: string, text: string): string {
 }
 
 /** The answers with a message, by whether their operator can have a topic. The others wait for no topic. */
-function sorted(answers: readonly PublishedAnswer[], topics: OperatorTopics) {
+function sorted(answers: readonly PublishedAnswer[], topics: OperatorTopics, writer: VerdictWriter) {
   const byConnection = new Map<Connection, string>();
   const nameless = new Map<string, { error: Error; its: PublishedAnswer[] }>();
-  const named = answers.filter((answer) => {
+  const named: Verdict[] = [];
+  for (const answer of answers) {
     const { connection } = answer;
-    if (connection === null || !hasMessage(answer)) return false;
-    if (byConnection.has(connection)) return true;
+    if (connection === null || !hasMessage(answer)) continue;
+    const known = byConnection.get(connection);
+    if (known !== undefined) {
+      named.push({ answer, topic: known, writer });
+      continue;
+    }
     const operatorId = connection.operator.id;
     try {
       if (!nameless.has(operatorId)) {
-        byConnection.set(connection, topics.topicOf(operatorId));
-        return true;
+        const topic = topics.topicOf(operatorId);
+        byConnection.set(connection, topic);
+        named.push({ answer, topic, writer });
+        continue;
       }
     } catch (error) {
       nameless.set(operatorId, { error: asError(error), its: [] });
     }
     nameless.get(operatorId)?.its.push(answer);
-    return false;
-  });
-  const topicOf = ({ connection }: PublishedAnswer) =>
-    (connection === null ? undefined : byConnection.get(connection)) ?? '';
-  return { topicOf, named, nameless };
+  }
+  return { named, nameless };
 }

@@ -7,7 +7,7 @@
 import type { Origin } from '../intake/delivery';
 import { RecordsRefused, type Sender } from '../kafka/producer';
 import { hasMessage, type PublishedAnswer, type PublishVerdicts } from './published-answer';
-import { VerdictWriter } from './verdict-writer';
+import { MessageParts, VerdictWriter } from './verdict-writer';
 
 /** Observes each attempt to send messages to a topic of verdicts. */
 export type OnVerdicts = (topic: string, messages: number, isStored: boolean) => void;
@@ -17,11 +17,12 @@ export function makePublishVerdicts(
   topic: string,
   onVerdicts: OnVerdicts = () => undefined,
 ): PublishVerdicts<Origin> {
+  const parts = new MessageParts();
   return async (origin, all) => {
     const answers = all.every(hasMessage) ? all : all.filter(hasMessage);
     if (answers.length === 0) return;
     try {
-      await publishTo(sender, topic, answers, new VerdictWriter(origin));
+      await publishTo(sender, topic, answers, new VerdictWriter(origin, parts));
       onVerdicts(topic, answers.length, true);
     } catch (error) {
       onVerdicts(topic, answers.length, false);

@@ -25,21 +25,62 @@ interface About {
   readonly feed: string;
   /** The beginning of a message's key, up to the id. */
   readonly keyBegin: Buffer;
-  /** By brand, kind and currency: the text of an accepted event from behind its id to its amount. */
-  readonly middles: Map<string | null, Map<number, Buffer>>;
+  /** The text from behind an id to the time of decision, and its length. */
+  readonly before: string;
+  readonly timeAt: number;
+  /** By brand, kind and currency. */
+  readonly middles: Map<string | null, Map<number, Middle>>;
+}
+
+/** The text of an accepted event from behind its id to its amount. */
+interface Middle {
+  readonly bytes: Buffer;
+  /** The time of decision that the text has now. */
+  time: Buffer;
+}
+
+/**
+ * The buffers and the texts of connections that the writers of one publisher share. A message is copied into
+ * its batch before another one is written, so no two writers need the buffers at a time.
+ */
+export class MessageParts {
+  readonly encoder = new MessageEncoder();
+  readonly quick = new QuickMessage();
+  /** Of the connections of the reference data that is still in use. */
+  private readonly connections = new WeakMap<Connection, About>();
+
+  of(connection: Connection): About {
+    const known = this.connections.get(connection);
+    if (known !== undefined) return known;
+    const { operator, feedId, id } = connection;
+    const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
+    const feed = JSON.stringify(feedId);
+    const before = `",${ofConnection},${ACCEPTED_FIELDS},"decided_at":`;
+    const about = {
+      ...{ fields: ofConnection, feed, keyBegin: Buffer.from(`[${feed},"`), middles: new Map() },
+      ...{ before, timeAt: Buffer.byteLength(before) },
+    };
+    this.connections.set(connection, about);
+    return about;
+  }
 }
 
 export class VerdictWriter {
-  private readonly encoder = new MessageEncoder();
-  private readonly quick = new QuickMessage();
+  private readonly encoder: MessageEncoder;
+  private readonly quick: QuickMessage;
   /** The text from the source to the offset. */
   private readonly sourceBegin: string;
   private readonly sourceBytes: Buffer;
-  private readonly connections = new Map<Connection, About>();
   private decidedAt: bigint | null = null;
-  private decidedText = 'null';
+  private decidedText = NO_TIME;
+  private decidedBytes: Buffer = Buffer.from(NO_TIME);
 
-  constructor(private readonly origin: Origin) {
+  constructor(
+    private readonly origin: Origin,
+    private readonly parts = new MessageParts(),
+  ) {
+    this.encoder = parts.encoder;
+    this.quick = parts.quick;
     this.sourceBegin = isPartition(origin)
       ? `,"source":{${fields({ topic: origin.topic, partition: origin.partition })},"offset":"`
       : ',"source":null}';
@@ -129,13 +170,18 @@ export class VerdictWriter {
       about.middles.set(brand, ofBrand);
     }
     const index = (kind === null ? 0 : kindCode(kind)) * MAX_CURRENCIES + (currency?.no ?? 0);
-    let middle = ofBrand.get(index);
-    if (middle === undefined) {
-      const before = `",${about.fields},${ACCEPTED_FIELDS},"decided_at":${this.decidedText}`;
-      middle = Buffer.from(`${before},${fields(head(kind, brand, currency?.code))},"amount":`);
-      ofBrand.set(index, middle);
+    const { decidedBytes } = this;
+    const known = ofBrand.get(index);
+    if (known?.time === decidedBytes) return known.bytes;
+    if (known !== undefined && known.time.length === decidedBytes.length) {
+      known.bytes.set(decidedBytes, about.timeAt);
+      known.time = decidedBytes;
+      return known.bytes;
     }
-    return middle;
+    const text = `${about.before}${this.decidedText},${fields(head(kind, brand, currency?.code))},"amount":`;
+    const bytes = Buffer.from(text);
+    ofBrand.set(index, { bytes, time: decidedBytes });
+    return bytes;
   }
 
   /** The fields of the event, and the time of its answer. */
@@ -164,17 +210,10 @@ export class VerdictWriter {
   private about(connection: Connection, decidedAt: bigint | null): About {
     if (decidedAt !== this.decidedAt) {
       this.decidedAt = decidedAt;
-      this.decidedText = decidedAt === null ? 'null' : `"${instantOf(decidedAt)}"`;
-      for (const { middles } of this.connections.values()) middles.clear();
+      this.decidedText = decidedAt === null ? NO_TIME : `"${instantOf(decidedAt)}"`;
+      this.decidedBytes = Buffer.from(this.decidedText);
     }
-    const known = this.connections.get(connection);
-    if (known !== undefined) return known;
-    const { operator, feedId, id } = connection;
-    const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
-    const feed = JSON.stringify(feedId);
-    const about = { fields: ofConnection, feed, keyBegin: Buffer.from(`[${feed},"`), middles: new Map() };
-    this.connections.set(connection, about);
-    return about;
+    return this.parts.of(connection);
   }
 }
 
@@ -202,6 +241,7 @@ function instantOf(micros: bigint): string {
   return `${toMillisecond}${String(micros % 1000n).padStart(3, '0')}Z`;
 }
 
+const NO_TIME = 'null';
 /** More than the number of any currency. */
 const MAX_CURRENCIES = 100_000;
 const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
