@@ -53,7 +53,7 @@ const STORED_CALL = `payload, call_values, state, due_at, sending_since, lease_n
 const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   /**
    * The worker, and replays. A verdict never changes, so history, keys and deliveries cannot be updated or
-   * deleted.
+   * deleted. Of history it reads when a verdict was given: a message that comes again has the same time.
    */
   writer: [
     ...STATUS,
@@ -61,7 +61,8 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on schema promo_store',
     'select on promo_store.migrations, promo_store.reference_versions, promo_store.operators, promo_store.feeds, promo_store.connections, promo_store.brands, promo_store.player_keys',
     'select, insert on promo_store.event_keys, promo_store.resends, promo_store.unstored, promo_store.rounds',
-    'insert on promo_store.history, promo_store.faults, promo_store.panics',
+    'select (verdict_id, decided_at), insert on promo_store.history',
+    'insert on promo_store.faults, promo_store.panics',
     `update (${STORED_ROUND}) on promo_store.rounds`,
     `select, insert (topic, partition, cluster_id), update (${COUNTERS}) on promo_store.partitions`,
     'usage on sequence promo_store.batch_numbers',

@@ -214,6 +214,10 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
   // Rows with player data.
+  [
+    'select verdict_id, decided_at from promo_store.history',
+    ['writer', 'rollups', 'pseudonyms', 'promotions'],
+  ],
   ['select player_ref from promo_store.history', ['rollups', 'pseudonyms', 'promotions']],
   ['select payload from promo_store.panics', []],
   ['select player_ref from promo.verdicts', []],
@@ -483,6 +487,26 @@ test('the writer decides, creates months, and leaves a sound store', async () =>
     await limited.disconnect();
   }
   expect(await withClient(roleOf('reader').url, damagesOf)).toEqual([]);
+});
+
+test('the writer answers records that are read again as before, also where verdicts are published [S7]', async () => {
+  const limited = new TestStore(roleOf('writer').url, { own: true });
+  limited.damaged = true; // It may not look.
+  try {
+    const partition = limited.writer({ isPublished: true }).partition('acme', 7);
+    const records = [
+      ...[aBet({ event_id: 'again', round_id: 'read again' }), aRefund({ round_id: 'read again' })],
+      ...[
+        aBet({ event_id: 'again', round_id: 'read again' }),
+        aBet({ event_id: 'faulty', amount: '1,5' }),
+        null,
+      ],
+    ];
+    const first = await partition.read(...records);
+    expect(await partition.readAt(0, ...records)).toEqual(first.map((each) => `${each}, again`));
+  } finally {
+    await limited.disconnect();
+  }
 });
 
 test('a second grant revokes other privileges of a role, and one role may be both', async () => {

@@ -215,6 +215,8 @@ export interface WriterOptions {
   readonly fewEvents?: number;
   /** The name of the Kafka cluster that it reads. */
   readonly cluster?: string;
+  /** Its answers have what a message about them needs. */
+  readonly isPublished?: boolean;
 }
 
 /** A worker of its own: a pool, the reference data in its memory, an intake. */
@@ -304,6 +306,7 @@ export class TestStore {
           this.deadLetters.push(...letters);
         }),
       breaker: options.breaker,
+      isPublished: options.isPublished,
       logger,
       now: options.now ?? (() => performance.now()),
     });
