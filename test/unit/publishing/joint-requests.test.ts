@@ -1,4 +1,4 @@
-/** Requests with the verdicts of several batches: batches that go together, and those that wait for nothing. */
+/** Requests with the verdicts of several batches: those that go together, and those that wait for nothing. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { MANY_ITEMS, makeJointRequests } from '../../../src/publishing/joint-requests';
 
