@@ -31,6 +31,17 @@ describe('src', () => {
     expect(problems.filter((problem) => problem.rule === rule).map(({ message }) => message)).toEqual([]);
   });
 
+  /** Their files are statements alone: test/README.md. */
+  const WITHOUT_UNIT_TESTS = ['rollups'];
+  test('each room has a folder of unit tests, and each folder a room', () => {
+    const foldersOf = (path: string) =>
+      readdirSync(join(ROOT, path), { withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => name);
+    const rooms = foldersOf('src').filter((name) => !WITHOUT_UNIT_TESTS.includes(name));
+    expect(foldersOf('test/unit').sort()).toEqual([...rooms, 'dev'].sort());
+  });
+
   test('every layer has files, and every file a layer', () => {
     for (const { files } of Object.values(LAYERS)) {
       expect([files, [...sources.keys()].some((path) => files.test(path))]).toEqual([files, true]);
