@@ -20,8 +20,11 @@ import {
 const SEEDS = Number(process.env.INCREMENT_SEEDS ?? 12);
 const WRITERS = 4;
 const BATCHES = 12;
+/** Writers go on for this time, for a long run. */
+const LONG_MS = Number(process.env.INCREMENT_MINUTES ?? 0) * 60_000;
 const ROUNDS = 6;
 const DECIDED_WITHIN_MS = 20_000;
+if (LONG_MS > 0) jest.setTimeout(LONG_MS + 300_000);
 
 let store: TestStore;
 beforeEach(async () => {
@@ -29,10 +32,11 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-function anyEvent(random: Random, sent: string[], name: string): Json {
+/** @param era its rounds are others than those of the era before */
+function anyEvent(random: Random, sent: string[], name: string, era: number): Json {
   const event_id = sent.length > 0 && random.chance(0.15) ? random.pick(sent) : name;
   sent.push(event_id);
-  const fields = { event_id, round_id: `r-${random.below(ROUNDS)}` };
+  const fields = { event_id, round_id: `r-${era}-${random.below(ROUNDS)}` };
   const make = random.pick([aBet, aBet, aWin, aRefund, aDeposit, aLogin]);
   const isAccount = make === aDeposit || make === aLogin;
   return random.chance(0.05)
@@ -47,7 +51,7 @@ class Copy {
   readonly numbers: number[] = [];
 
   constructor(
-    private readonly source: string,
+    readonly source: string,
     private readonly columns: string,
   ) {}
 
@@ -109,15 +113,16 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
     const random = makeRandom(seed);
     const sent: string[] = [];
     let isDone = false;
+    const began = performance.now();
 
     const writers = Array.from({ length: WRITERS }, async (_, partition) => {
       const own = makeRandom(seed * 100 + partition);
       const { partition: open } = store.writer({ wrap: heldFor(() => own.below(30)) });
       const part = open('acme', partition);
       let offset = 0;
-      for (let batch = 0; batch < BATCHES; batch++) {
+      for (let batch = 0; batch < BATCHES || performance.now() - began < LONG_MS; batch++) {
         const events = Array.from({ length: own.between(1, 6) }, (_, event) =>
-          anyEvent(own, sent, `${partition}-${batch}-${event}`),
+          anyEvent(own, sent, `${partition}-${batch}-${event}`, Math.floor(batch / BATCHES)),
         );
         // Batches of the same rounds and ids collide. A worker would wait, and retry.
         await until('the batch is decided', DECIDED_WITHIN_MS, async () => {
@@ -155,6 +160,10 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
     }
     const never: Random = { ...random, chance: () => false };
     for (const copy of copies) await copy.read(never);
+    if (LONG_MS > 0)
+      process.stdout.write(
+        `${copies.map(({ source, rows }) => `${source}: ${rows.length} rows`).join(', ')}\n`,
+      );
 
     const [changes, verdicts, deliveries] = copies;
     for (const copy of copies) expect(copy.numbers).toEqual(copy.numbers.toSorted((a, b) => a - b));
