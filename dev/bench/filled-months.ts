@@ -12,14 +12,17 @@ const FILL_MS = 0.2;
 const BEGIN_MS = 600_000;
 
 /**
- * Fills the store with `events` of `players` in `games`, over `days`.
+ * Fills the store with events of `players` in `games`, over `days`: as many as BENCH_EVENTS, or as given.
  *
  * @param roundsPerRefund each round has five events: of 50 rounds, 0.4 % of the events are refunds
  */
-export async function fillMonths(bench: Bench, databaseUrl: string, roundsPerRefund = 50): Promise<void> {
+export async function fillMonths(
+  bench: Bench,
+  databaseUrl: string,
+  { roundsPerRefund = 50, events = bench.extent.number('events') } = {},
+): Promise<void> {
   await makeSender(bench, databaseUrl);
   const { extent, say } = bench;
-  const events = extent.number('events');
   say(`filling a store with ${figure(events)} verdicts`);
   await withClient(
     databaseUrl,

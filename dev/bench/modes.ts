@@ -14,6 +14,7 @@ import { promotions } from './modes/promotions';
 import { questions } from './modes/questions';
 import { reconcile } from './modes/reconcile';
 import { refund } from './modes/refund';
+import { rollups } from './modes/rollups';
 import { rtt } from './modes/rtt';
 import { short } from './modes/short';
 import { soak } from './modes/soak';
@@ -43,6 +44,7 @@ export const MODES: readonly Mode[] = [
   webhook,
   reconcile,
   questions,
+  rollups,
   promotions,
   neighbours,
   postgres,

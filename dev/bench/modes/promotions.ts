@@ -130,7 +130,7 @@ const rateOf = (events: number, seconds: number): string => figure(Math.round(ev
 
 async function fillPromotions(bench: Bench, databaseUrl: string, roundsPerRefund?: number): Promise<void> {
   const { stage } = bench;
-  await fillMonths(bench, databaseUrl, roundsPerRefund);
+  await fillMonths(bench, databaseUrl, roundsPerRefund === undefined ? {} : { roundsPerRefund });
   const file = stage.file('promotions.yaml');
   writeFileSync(file, PROMOTIONS);
   await stage.command(['promotions', 'apply', file], { DATABASE_URL: databaseUrl });
