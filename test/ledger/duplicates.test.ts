@@ -13,7 +13,11 @@ import {
   decidePart,
   freshStore,
   type TestStore,
+  withClient,
 } from '../support/ledger';
+
+/** The number of the lock at which two batches meet. */
+const MEETING = 7_302_118_446;
 
 let store: TestStore;
 beforeEach(async () => {
@@ -97,16 +101,23 @@ describe('duplicates', () => {
     'two workers that meet the same %s in opposite orders never deadlock [V1] [U4] [R1]',
     async (_, table, event) => {
       const before = await store.deadlocks();
-      // Slow enough that both batches overlap.
+      // Both wait at their first row for one another. Then they are slow enough to meet in the middle.
       await store.pool.query(`
-      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.005); return new; end $$;
+      create function slow() returns trigger language plpgsql as $$ begin
+        perform pg_advisory_xact_lock_shared(${MEETING}); perform pg_sleep(0.005); return new; end $$;
       create trigger slow before insert on promo_store.${table} for each row execute function slow()`);
       const workers = [store.writer(), store.writer()];
       const [left, right] = workers.map((worker, n) => worker.partition('acme', n));
       await Promise.all([left?.read(null), right?.read(null)]);
       const events = Array.from({ length: 40 }, (_, i) => event(i));
 
-      const answers = await Promise.all([left?.read(...events), right?.read(...events.toReversed())]);
+      const answers = await withClient(store.url, async (client) => {
+        await client.query('select pg_advisory_lock($1)', [MEETING]);
+        const both = Promise.all([left?.read(...events), right?.read(...events.toReversed())]);
+        await store.untilWaiting(2);
+        await client.query('select pg_advisory_unlock($1)', [MEETING]);
+        return await both;
+      });
 
       await store.pool.query('drop function slow cascade');
       expect(answers.flat().filter((answer) => answer === 'accepted')).toHaveLength(events.length);

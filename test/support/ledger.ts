@@ -355,11 +355,16 @@ export class TestStore {
 
   /** Waits until a batch waits for another writer's lock. */
   untilOneWaits(): Promise<void> {
+    return this.untilWaiting(1);
+  }
+
+  /** Resolves once so many transactions wait for a lock. */
+  untilWaiting(count: number): Promise<void> {
     const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     return until(
-      'a transaction waits for a lock',
+      `${count} transactions wait for a lock`,
       LOCK_WAIT_BEGINS_WITHIN_MS,
-      async () => (await this.value(waiting)) !== '0',
+      async () => Number(await this.value(waiting)) >= count,
     );
   }
 

@@ -258,7 +258,8 @@ describe('minor units are exact [M2]', () => {
               BigInt(decimals || '0') * 10n ** BigInt(scale - decimals.length);
         return toMinor(text, scale) === (exact === undefined || exact > MAX_MINOR ? undefined : exact);
       }),
-      { numRuns: 2_000 },
+      // A number that is not exact in floating point: the random ones are mostly larger than allowed.
+      { numRuns: 2_000, examples: [['90071992547409', '93', 2]] },
     );
   });
 });
