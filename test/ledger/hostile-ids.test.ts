@@ -4,7 +4,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
-import { aBet, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
+import { runMigrations } from '../../src/ledger/migrate';
+import { aBet, freshStore, REFERENCE, rowsOf, TestStore, withClient } from '../support/ledger';
+import { freshDatabase } from '../support/servers';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -19,8 +21,8 @@ const REQUESTS = 6;
 const IDS_IN_A_REQUEST = 16;
 
 /** Milliseconds of each request with events of these ids, and of the requests with their duplicates. */
-async function timeOf(topic: string, idOf: (n: number) => string): Promise<number> {
-  const partition = store.partition(topic);
+async function timeOf(topic: string, idOf: (n: number) => string, into = store): Promise<number> {
+  const partition = into.partition(topic);
   const began = performance.now();
   for (let request = 0; request < REQUESTS; request++) {
     const bets = Array.from({ length: IDS_IN_A_REQUEST }, (_, n) => {
@@ -46,6 +48,56 @@ test('after ids a, aa, aaa ... neither requests with long ids nor their duplicat
   const usual = await timeOf('acme', (n) => `${randomBytes(LONG / 2).toString('hex')}${n}`);
   const hostile = await timeOf('acme.apart', (n) => `${'a'.repeat(LONG)}${n}`);
   expect(hostile).toBeLessThan(5 * usual + 50);
+});
+
+/** Enough for an older version to take seconds for a request. 6,000 take minutes. */
+const CHAINED = 1_500;
+/** Rounds and duplicates that an older version stored, with ids a, aa, aaa ... */
+const CHAIN = `
+insert into promo_store.operators (operator_id) values ('held');
+insert into promo_store.feeds (operator_no, operator_id, feed_id) values (1, 'held', 'held');
+insert into promo_store.connections (connection_id) values ('held-stream');
+insert into promo_store.partitions (topic, partition, next_offset, records_read, duplicates) values ('held', 0, ${CHAINED}, ${CHAINED}, ${CHAINED});
+insert into promo_store.rounds (round_no, feed_no, round_key, round_id)
+select nextval('promo_store.batch_numbers'), 1, promo_store.id_key(repeat('a', n)), repeat('a', n) from generate_series(1, ${CHAINED}) n;
+insert into promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs, event_id)
+select now(), n, 1, 1, 1, 0, false, repeat('a', n) from generate_series(1, ${CHAINED}) n`;
+/** Rounds of one request, as the worker inserts them. */
+const LONG_ROUNDS = `insert into promo_store.rounds (round_no, feed_no, round_key, round_id)
+select nextval('promo_store.batch_numbers'), 1, promo_store.id_key('l' || n), repeat('a', ${LONG}) || n from generate_series(1, ${IDS_IN_A_REQUEST}) n`;
+
+/** Milliseconds to insert the rounds of one request, which are rolled back. */
+async function timeOfRounds(client: Client): Promise<number> {
+  await client.query('begin');
+  const began = performance.now();
+  await client.query(LONG_ROUNDS);
+  const took = performance.now() - began;
+  await client.query('rollback');
+  return took;
+}
+
+test('a migrated store takes long ids as fast as any, although an older version left a chain of ids in it [K5] [U1]', async () => {
+  const { url, drop } = await freshDatabase();
+  try {
+    await runMigrations(url, { upTo: '0010_erasure_of_panics.sql' });
+    const chained = await withClient(url, async (client) => {
+      await client.query(CHAIN);
+      return timeOfRounds(client);
+    });
+    await runMigrations(url);
+    expect(await withClient(url, timeOfRounds)).toBeLessThan(chained / 4);
+    const held = new TestStore(url, { own: true });
+    try {
+      await held.apply(REFERENCE);
+      const usual = await timeOf('acme', (n) => `${randomBytes(LONG / 2).toString('hex')}${n}`, held);
+      const hostile = await timeOf('acme.apart', (n) => `${'a'.repeat(LONG)}${n}`, held);
+      expect(hostile).toBeLessThan(5 * usual + 50);
+    } finally {
+      await held.disconnect();
+    }
+  } finally {
+    await drop();
+  }
 });
 
 /** Ids in SQL, by a number n from 1 on. */
