@@ -164,7 +164,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select on promo_store.migrations, promo_store.feeds, promo_store.operators, promo_store.brands, promo_store.currencies, promo_store.refunds, promo_store.months',
     'select (round_no, feed_no, round_key, opened_at) on promo_store.rounds',
     `select (verdict_id, decided_at, occurred_at, amount_minor, round_no, feed_no, brand_no, outcome, kind, currency_no, counted, event_id, player_ref,
-  game_id) on promo_store.history`,
+  game_id, ctid) on promo_store.history`,
     'select (feed_no) on promo_store.attributions',
     'select on promo_store.attribution_changes',
     'select on promo_store.promotions, promo_store.promotion_versions',
