@@ -23,7 +23,15 @@ export function inSnapshot<T>(
     };
     await run('begin', `${BEGIN_SNAPSHOT}; ${END_WITH_CLIENT}`);
     await run('settings', `select set_config('statement_timeout', $1, true)`, [String(options.timeoutMs)]);
-    const result = await work({ query: ({ name, text }, values) => run(name, text, values) });
+    let last: Promise<unknown> = Promise.resolve();
+    const result = await work({
+      // pg runs one statement at a time here, and statements may be given at once.
+      query({ name, text }, values) {
+        const answer = last.then(() => run(name, text, values));
+        last = answer.catch(() => {});
+        return answer;
+      },
+    });
     await run('commit', 'commit');
     return result;
   });

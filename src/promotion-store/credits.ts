@@ -1,5 +1,6 @@
 /** The players to whom attributed rounds are credited, as of each number (docs/rules.md, B4, B9, B10). */
 import type { Slice } from '../fold/fold';
+import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { LedgerEntry } from '../promotions/ledger-entry';
 import { type CountedScope, readEntriesOfRounds, readLedgerPages } from './ledger-rows';
@@ -65,18 +66,26 @@ export async function* readCountedPages(
   scope: CountedScope,
   records: RoundRecords | null = null,
 ): AsyncGenerator<CountedRow[]> {
+  // The answer comes with that of the first page.
+  const attributed = session.query(HAS_ATTRIBUTIONS, [scope.operatorIds]);
+  attributed.catch(() => {});
   for await (const ledger of readLedgerPages(session, slice, scope, records)) {
     if (ledger.length === 0) continue;
-    const rounds = ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo]));
-    const credits = await Credits.read(session, slice, scope, rounds);
+    const credits = new Credits(slice.upTo);
+    if (isTrue(await attributed))
+      await credits.read(
+        session,
+        ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo])),
+      );
     yield ledger.map(({ roundNo, entry }): CountedRow => {
       const { changeNo, enteredAt: at } = entry;
       return { changeNo, at, entry, playerRef: credits.playerAt(roundNo, entry, changeNo), sign: 1n };
     });
   }
-  const credits = await Credits.read(session, slice, scope, []);
-  yield credits.readMoves(session, slice, scope);
+  if (isTrue(await attributed)) yield new Credits(slice.upTo).readMoves(session, slice, scope);
 }
+
+const isTrue = ([row]: readonly Row[]): boolean => row?.[0] === 't';
 
 /** The same rows, in the order of their numbers. */
 export async function readCountedRows(
@@ -92,22 +101,10 @@ export async function readCountedRows(
 class Credits {
   private readonly byRound = new Map<string, Credit[]>();
 
-  private constructor(private readonly upTo: number) {}
+  constructor(private readonly upTo: number) {}
 
-  /** Reads the credits of rounds up to the end of a slice. */
-  static async read(
-    session: Reader,
-    slice: Slice,
-    { operatorIds }: CountedScope,
-    rounds: readonly string[],
-  ): Promise<Credits> {
-    const credits = new Credits(slice.upTo);
-    const [[any] = []] = await session.query(HAS_ATTRIBUTIONS, [operatorIds]);
-    if (any === 't') await credits.add(session, rounds);
-    return credits;
-  }
-
-  private async add(session: Reader, rounds: readonly string[]): Promise<void> {
+  /** Reads the credits of rounds up to the end of the slice. */
+  async read(session: Reader, rounds: readonly string[]): Promise<void> {
     const missing = [...new Set(rounds)].filter((round) => !this.byRound.has(round));
     if (missing.length === 0) return;
     for (const round of missing) this.byRound.set(round, []);
@@ -132,7 +129,7 @@ class Credits {
       ([round]) => round ?? '',
     );
     if (rounds.length === 0) return [];
-    await this.add(session, rounds);
+    await this.read(session, rounds);
     const refunds = new Map(
       (await session.query(REFUNDS, [rounds])).map(([round, changeNo]) => [round ?? '', Number(changeNo)]),
     );

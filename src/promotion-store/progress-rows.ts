@@ -82,15 +82,15 @@ cross join lateral (select * from promo_store.promotion_attempts a
 };
 
 /** The place of the stored row of progress, in a transaction in which nobody else changes it. */
-export type RowPlaces = ReadonlyMap<PlayerProgress, string>;
+export type RowPlaces = Map<PlayerProgress, string>;
 
-/** Restores progress as the last slice left it. @returns the places of the rows that exist */
+/** Restores progress as the last slice left it. @param rowPlaces gets the places of the rows that exist */
 export async function loadProgress(
   session: Session,
   generation: number,
   placed: readonly Placed[],
-): Promise<RowPlaces> {
-  const rowPlaces = new Map<PlayerProgress, string>();
+  rowPlaces: RowPlaces,
+): Promise<void> {
   const attempted: Placed[] = [];
   await inParts(placed, async (part) => {
     for (const [no, rowPlace, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, part))) {
@@ -103,7 +103,6 @@ export async function loadProgress(
     }
   });
   await inParts(attempted, (part) => loadAttempts(session, generation, part));
-  return rowPlaces;
 }
 
 /** Rows of one statement. */

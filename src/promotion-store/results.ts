@@ -6,7 +6,7 @@ import { type CountedVersion, countVersions, VersionCache } from './counted-vers
 import { readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { beginRecords, dropOldRecords } from './round-records';
-import { countSlice } from './slice';
+import { CountedSlice } from './slice';
 import { SliceRows } from './slice-rows';
 import { finiteMicrosOf } from './times';
 
@@ -84,8 +84,10 @@ export function makePromotionResults(): Results {
     if (closedTo == null) return;
     const foldedTo = await readFoldedTo(session, to);
     const { versions } = await countVersions(session, to, foldedTo, cache);
-    const slice = { generation: to, isShown: false, rowsOfSlice: new SliceRows(versions) };
-    await countSlice(session, { ...slice, asOf: BigInt(closedTo) });
+    const rowsOfSlice = new SliceRows(versions);
+    await new CountedSlice(session, {
+      ...{ generation: to, isShown: false, rowsOfSlice, asOf: BigInt(closedTo) },
+    }).end();
   }
 
   return {
@@ -99,11 +101,21 @@ export function makePromotionResults(): Results {
         const rowsOfSlice = new SliceRows(versions);
         const scope = countedScopeOf(versions);
         const records = await beginRecords(session, generation, after);
-        for (const part of partsOf(slice, Number(rows)))
-          await rowsOfSlice.match(readCountedPages(session, part, scope, records));
         const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
         const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
-        await countSlice(session, { generation, isShown, rowsOfSlice, asOf });
+        const counted = new CountedSlice(session, { generation, isShown, rowsOfSlice, asOf });
+        const parts = partsOf(slice, Number(rows));
+        const read = () => {
+          const { value: part, done } = parts.next();
+          return done === true ? null : begun(readCountedPages(session, part, scope, records));
+        };
+        // The store reads a part while this process counts the one before it.
+        for (let pages = read(); pages !== null; ) {
+          const following = read();
+          await counted.count(await rowsOfSlice.match(pages));
+          pages = following;
+        }
+        await counted.end();
         if (++slices % SLICES_PER_DROP === 0) await dropOldRecords(session, generation);
       }
       return { rows: Number(rows), newestAt, rebuild };
@@ -112,7 +124,8 @@ export function makePromotionResults(): Results {
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
-      await countSlice(session, { generation, isShown: true, rowsOfSlice: new SliceRows(versions), asOf });
+      const rowsOfSlice = new SliceRows(versions);
+      await new CountedSlice(session, { generation, isShown: true, rowsOfSlice, asOf }).end();
       return rebuild;
     },
     async keepOlder(session, from, to, since) {
@@ -127,6 +140,21 @@ export function makePromotionResults(): Results {
         deleted += Number(count);
       }
       return deleted === 0;
+    },
+  };
+}
+
+/** The same pages, of which the first is read from now on. */
+function begun<T>(pages: AsyncGenerator<T>): AsyncIterable<T> {
+  const first = pages.next();
+  // The reader of the pages meets its failure.
+  first.catch(() => {});
+  return {
+    async *[Symbol.asyncIterator]() {
+      const { value, done } = await first;
+      if (done === true) return;
+      yield value;
+      yield* pages;
     },
   };
 }

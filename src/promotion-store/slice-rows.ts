@@ -8,7 +8,7 @@ import type { CountedVersion } from './counted-versions';
 import type { CountedRow } from './credits';
 import type { Placed, StoredWindow } from './progress-rows';
 
-/** A row that changes progress. It is smaller than its entry: a slice keeps all of them at once. */
+/** A row that changes progress. */
 export interface MatchedRow {
   readonly changeNo: number;
   /** Microseconds since 1970. */
@@ -45,8 +45,8 @@ class Reversal {
 
 export class SliceRows {
   readonly counting: Counting;
-  /** In the order of their numbers. */
-  readonly rows: MatchedRow[] = [];
+  /** Progress that is not restored yet. */
+  private fresh: PlayerProgress[] = [];
   private readonly windows = new Map<CountedVersion, Map<string, number>>();
   private readonly found = new Map<PlayerProgress, CountedVersion>();
 
@@ -59,8 +59,8 @@ export class SliceRows {
     return this.versions.some(({ promotion }) => promotion.goal.rule === 'rank');
   }
 
-  /** Adds the rows of a part of the slice. Parts follow one another, and a part may be in any order. */
-  async match(pages: AsyncIterable<readonly CountedRow[]>): Promise<void> {
+  /** @returns the rows of a part that change progress, in the order of their numbers */
+  async match(pages: AsyncIterable<readonly CountedRow[]>): Promise<MatchedRow[]> {
     const reversals = new Map<number, Reversal>();
     const part: MatchedRow[] = [];
     for await (const page of pages)
@@ -83,7 +83,7 @@ export class SliceRows {
         }
         for (const each of credited) reversal.add(each);
       }
-    for (const row of part.sort((a, b) => a.changeNo - b.changeNo)) this.rows.push(row);
+    return part.sort((a, b) => a.changeNo - b.changeNo);
   }
 
   versionOf({
@@ -93,15 +93,18 @@ export class SliceRows {
     return this.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
   }
 
-  /** The windows of the progress so far. */
+  /** The windows of fresh progress that have no number yet. */
   windowsToNumber(): Omit<StoredWindow, 'windowNo'>[] {
-    const windows = new Map<CountedVersion, Map<string, PromotionWindow>>();
-    for (const [{ window }, version] of this.found) {
-      const byKey = windows.get(version) ?? new Map<string, PromotionWindow>();
-      windows.set(version, byKey);
+    const unnumbered = new Map<CountedVersion, Map<string, PromotionWindow>>();
+    for (const progress of this.fresh) {
+      const version = this.versionAt(progress);
+      const { window } = progress;
+      if (this.windows.get(version)?.has(window.key) === true) continue;
+      const byKey = unnumbered.get(version) ?? new Map<string, PromotionWindow>();
+      unnumbered.set(version, byKey);
       byKey.set(window.key, window);
     }
-    return [...windows].flatMap(([version, byKey]) =>
+    return [...unnumbered].flatMap(([version, byKey]) =>
       [...byKey.values()].map((window) => ({ version, window })),
     );
   }
@@ -116,16 +119,31 @@ export class SliceRows {
 
   progressOf(version: CountedVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
     const progress = this.counting.progressOf(version, window, playerRef);
-    if (!this.found.has(progress)) this.found.set(progress, version);
+    if (!this.found.has(progress)) {
+      this.found.set(progress, version);
+      this.fresh.push(progress);
+    }
     return progress;
+  }
+
+  /** The progress that was found since the last call: it is to be restored. */
+  takeFresh(): Placed[] {
+    const { fresh } = this;
+    this.fresh = [];
+    return fresh.map((progress) => [this.placeOf(progress).windowNo, progress]);
+  }
+
+  private versionAt(progress: PlayerProgress): CountedVersion {
+    const version = this.found.get(progress);
+    if (version === undefined) throw new RangeError('no such progress in the slice');
+    return version;
   }
 
   /** The version and the window of progress. */
   placeOf(progress: PlayerProgress): StoredWindow {
-    const version = this.found.get(progress);
-    const windowNo = version && this.windows.get(version)?.get(progress.window.key);
-    if (version === undefined || windowNo === undefined)
-      throw new RangeError('progress of the slice has no window with a number');
+    const version = this.versionAt(progress);
+    const windowNo = this.windows.get(version)?.get(progress.window.key);
+    if (windowNo === undefined) throw new RangeError('progress of the slice has no window with a number');
     return { windowNo, version, window: progress.window };
   }
 

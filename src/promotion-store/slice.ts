@@ -1,19 +1,20 @@
 /**
  * One slice of promotions (docs/rules.md, P1-P16). It restores progress, and counts rows by the code that
  * counts files. Then it saves progress, attempts and completions.
+ *
+ * Rows are counted part by part, so that memory holds the progress that they change, and few of them.
  */
 import type { Session } from '../postgres/transaction';
-import type { PlayerProgress } from '../promotions/player-progress';
 import * as boardRows from './board-rows';
 import { enterCompletions } from './completions';
 import * as stored from './progress-rows';
-import type { SliceRows } from './slice-rows';
+import type { MatchedRow, SliceRows } from './slice-rows';
 
-export interface CountedSlice {
+export interface SliceOptions {
   readonly generation: number;
   /** Whether readers see the generation: only this one changes the ledger of completions. */
   readonly isShown: boolean;
-  /** The rows of the slice, and the progress that they change. */
+  /** The progress that the rows of the slice change. */
   readonly rowsOfSlice: SliceRows;
   /** All rows from before this time are counted, in microseconds since 1970. */
   readonly asOf: bigint;
@@ -22,94 +23,143 @@ export interface CountedSlice {
 /** Players whose completions are confirmed in one slice. The others follow in the next one. */
 const CONFIRMED_AT_ONCE = 2_000;
 
-/** A leaderboard that is closed, or closes in the slice. */
-interface StoredBoard extends stored.StoredWindow {
+/** The leaderboard of a window with rows of the slice, or of one that is due. */
+interface SliceBoard extends stored.StoredWindow {
+  /** Whether a slice before has closed it. */
   readonly wasClosed: boolean;
-  readonly players: readonly PlayerProgress[];
+  /** The time of the latest row, in microseconds since 1970. */
+  latest: bigint;
+  /** Rows so far: each may take a player from the ranks. */
+  rows: number;
+  /** Whether its players are in memory: those who may be ranked. */
+  isOpen: boolean;
 }
 
-export async function countSlice(session: Session, slice: CountedSlice): Promise<void> {
-  const { generation, isShown, rowsOfSlice, asOf } = slice;
-  rowsOfSlice.number(await stored.numberWindows(session, rowsOfSlice.windowsToNumber()));
-  const boards = await findBoards(session, slice);
-  for (const due of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
-    const version = rowsOfSlice.versionOf(due);
-    if (version === undefined) continue;
-    rowsOfSlice.number([{ ...due, version }]);
-    rowsOfSlice.progressOf(version, due.window, due.playerRef);
+export class CountedSlice {
+  private readonly rowPlaces: stored.RowPlaces = new Map();
+  private readonly boards = new Map<number, SliceBoard>();
+
+  constructor(
+    private readonly session: Session,
+    private readonly options: SliceOptions,
+  ) {}
+
+  /** Counts the rows of a part, in the order of their numbers. Parts follow one another. */
+  async count(rows: readonly MatchedRow[]): Promise<void> {
+    const { rowsOfSlice } = this.options;
+    const unnumbered = rowsOfSlice.windowsToNumber();
+    if (unnumbered.length > 0) rowsOfSlice.number(await stored.numberWindows(this.session, unnumbered));
+    await this.prepare(await this.touchBoards(rows));
+    for (const { credited, sign, changeNo, at } of rows)
+      rowsOfSlice.counting.addCredits(credited, sign, { changeNo, at });
   }
-  const all = rowsOfSlice.all();
-  const rowPlaces = await stored.loadProgress(session, generation, all);
 
-  const { counting } = rowsOfSlice;
-  for (const { version, window, wasClosed, players } of boards) {
-    const board = counting.judge.boardOf({ promotion: version.promotion, version: version.version, window });
-    for (const progress of players) board.players.add(progress);
-    if (wasClosed) board.restoreClosed();
-  }
-  for (const [, progress] of all) if (progress.hasAttempts) counting.judge.await(progress);
-  for (const { credited, sign, changeNo, at } of rowsOfSlice.rows)
-    counting.addCredits(credited, sign, { changeNo, at });
-  const { entries, changed } = counting.endSlice(asOf);
-
-  const windowNoOf = (progress: PlayerProgress) => rowsOfSlice.placeOf(progress).windowNo;
-  await stored.saveProgress(
-    session,
-    generation,
-    all.filter(([, { lastStep }]) => lastStep !== null),
-    rowPlaces,
-  );
-  await stored.saveAttempts(
-    session,
-    generation,
-    [...changed].map(([progress, ordinals]) => [windowNoOf(progress), progress, ordinals]),
-  );
-  const closing = boards.filter(({ wasClosed }) => !wasClosed).map(({ windowNo }) => windowNo);
-  await boardRows.closeBoards(session, generation, closing);
-  if (!isShown) return;
-  await enterCompletions(
-    session,
-    entries.map(([progress, entry]) => [windowNoOf(progress), entry]),
-  );
-}
-
-/** The leaderboards that are closed or close in the slice, each with the players that it may rank. */
-async function findBoards(
-  session: Session,
-  { generation, rowsOfSlice, asOf }: CountedSlice,
-): Promise<StoredBoard[]> {
-  if (!rowsOfSlice.hasBoards) return [];
-  /** Windows with rows of the slice: their latest row, and how many there are. */
-  const touched = new Map<number, stored.StoredWindow & { latest: bigint; rows: number }>();
-  for (const { at, credited } of rowsOfSlice.rows)
-    for (const { progress } of credited) {
-      if (progress.promotion.goal.rule !== 'rank') continue;
-      const place = rowsOfSlice.placeOf(progress);
-      const found = touched.get(place.windowNo);
-      if (found === undefined) touched.set(place.windowNo, { ...place, latest: at, rows: 1 });
-      else {
-        found.rows++;
-        if (at > found.latest) found.latest = at;
-      }
+  /** Judges what was counted, and saves it. */
+  async end(): Promise<void> {
+    const { session } = this;
+    const { generation, isShown, rowsOfSlice, asOf } = this.options;
+    const due: SliceBoard[] = [];
+    for (const each of rowsOfSlice.hasBoards ? await boardRows.dueBoards(session, generation, asOf) : []) {
+      const version = rowsOfSlice.versionOf(each);
+      if (version === undefined || this.boards.has(each.windowNo)) continue;
+      rowsOfSlice.number([{ ...each, version }]);
+      const board = { ...each, version, wasClosed: false, latest: asOf, rows: 0, isOpen: false };
+      this.boards.set(each.windowNo, board);
+      due.push(board);
     }
-  for (const due of await boardRows.dueBoards(session, generation, asOf)) {
-    const version = rowsOfSlice.versionOf(due);
-    if (version === undefined || touched.has(due.windowNo)) continue;
-    rowsOfSlice.number([{ ...due, version }]);
-    touched.set(due.windowNo, { ...due, version, latest: asOf, rows: 0 });
+    for (const each of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
+      const version = rowsOfSlice.versionOf(each);
+      if (version === undefined) continue;
+      rowsOfSlice.number([{ ...each, version }]);
+      rowsOfSlice.progressOf(version, each.window, each.playerRef);
+    }
+    await this.prepare(due);
+    const { entries, changed } = rowsOfSlice.counting.endSlice(asOf);
+    await stored.saveProgress(
+      session,
+      generation,
+      rowsOfSlice.all().filter(([, { lastStep }]) => lastStep !== null),
+      this.rowPlaces,
+    );
+    await stored.saveAttempts(
+      session,
+      generation,
+      [...changed].map(([progress, ordinals]) => [
+        rowsOfSlice.placeOf(progress).windowNo,
+        progress,
+        ordinals,
+      ]),
+    );
+    const closing = [...this.boards.values()].filter(({ isOpen, wasClosed }) => isOpen && !wasClosed);
+    await boardRows.closeBoards(
+      session,
+      generation,
+      closing.map(({ windowNo }) => windowNo),
+    );
+    if (!isShown) return;
+    await enterCompletions(
+      session,
+      entries.map(([progress, entry]) => [rowsOfSlice.placeOf(progress).windowNo, entry]),
+    );
   }
-  const closed = await boardRows.closedBoards(session, generation, [...touched.keys()]);
-  const boards: StoredBoard[] = [];
-  for (const [windowNo, { version, window, latest, rows }] of touched) {
-    const wasClosed = closed.has(windowNo);
-    const closesAt = stored.closeOf(version, window);
-    const closes = closesAt !== null && (latest >= closesAt || asOf >= closesAt);
-    if (!wasClosed && !closes) continue;
-    const { goal } = version.promotion;
-    const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + rows;
-    const refs = await boardRows.rankedPlayers(session, generation, windowNo, most);
-    const players = refs.map((playerRef) => rowsOfSlice.progressOf(version, window, playerRef));
-    boards.push({ windowNo, version, window, wasClosed, players });
+
+  /** @returns the leaderboards that the rows touch, with their rows so far */
+  private async touchBoards(rows: readonly MatchedRow[]): Promise<SliceBoard[]> {
+    const { generation, rowsOfSlice } = this.options;
+    if (!rowsOfSlice.hasBoards) return [];
+    const touched = new Map<number, stored.StoredWindow & { latest: bigint; rows: number }>();
+    for (const { at, credited } of rows)
+      for (const { progress } of credited) {
+        if (progress.promotion.goal.rule !== 'rank') continue;
+        const place = rowsOfSlice.placeOf(progress);
+        const found = touched.get(place.windowNo);
+        if (found === undefined) touched.set(place.windowNo, { ...place, latest: at, rows: 1 });
+        else {
+          found.rows++;
+          if (at > found.latest) found.latest = at;
+        }
+      }
+    const unknown = [...touched.keys()].filter((windowNo) => !this.boards.has(windowNo));
+    const closed = await boardRows.closedBoards(this.session, generation, unknown);
+    return [...touched.values()].map((each) => {
+      const board = this.boards.get(each.windowNo);
+      if (board === undefined) {
+        const made = { ...each, wasClosed: closed.has(each.windowNo), isOpen: false };
+        this.boards.set(each.windowNo, made);
+        return made;
+      }
+      board.rows += each.rows;
+      if (each.latest > board.latest) board.latest = each.latest;
+      return board;
+    });
   }
-  return boards;
+
+  /**
+   * Restores the progress that is not in memory yet, and with it the players of leaderboards that are closed,
+   * or close by now.
+   */
+  private async prepare(boards: readonly SliceBoard[]): Promise<void> {
+    const { generation, rowsOfSlice, asOf } = this.options;
+    const { judge } = rowsOfSlice.counting;
+    const opened: [SliceBoard, players: readonly string[], isNew: boolean][] = [];
+    for (const board of boards) {
+      const { windowNo, version, window, wasClosed, latest, rows, isOpen } = board;
+      const closesAt = stored.closeOf(version, window);
+      if (!wasClosed && (closesAt === null || (latest < closesAt && asOf < closesAt))) continue;
+      const { goal } = version.promotion;
+      const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + rows;
+      const players = await boardRows.rankedPlayers(this.session, generation, windowNo, most);
+      for (const playerRef of players) rowsOfSlice.progressOf(version, window, playerRef);
+      opened.push([board, players, !isOpen]);
+      board.isOpen = true;
+    }
+    const fresh = rowsOfSlice.takeFresh();
+    await stored.loadProgress(this.session, generation, fresh, this.rowPlaces);
+    for (const [, progress] of fresh) if (progress.hasAttempts) judge.await(progress);
+    for (const [{ version, window, wasClosed }, players, isNew] of opened) {
+      const board = judge.boardOf({ promotion: version.promotion, version: version.version, window });
+      for (const playerRef of players) board.players.add(rowsOfSlice.progressOf(version, window, playerRef));
+      if (isNew && wasClosed) board.restoreClosed();
+    }
+  }
 }
