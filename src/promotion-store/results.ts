@@ -57,8 +57,6 @@ where b.generation = $1 and not exists (select from promo_store.promotion_boards
 };
 
 const SWEEP_ROWS = 20_000;
-/** Records of rounds are deleted as history drops its months: few of them in one slice. */
-const SLICES_PER_DROP = 50;
 const SWEEPS: readonly Statement[] = [
   ...TABLES,
   'promotion_rounds',
@@ -73,7 +71,6 @@ const SWEEPS: readonly Statement[] = [
 /** @returns results that one process keeps: it remembers compiled versions */
 export function makePromotionResults(): Results {
   const cache = new VersionCache();
-  let slices = 0;
 
   /**
    * The generation `to` was counted up to its last row, and the time may have closed leaderboards since then.
@@ -116,7 +113,7 @@ export function makePromotionResults(): Results {
           pages = following;
         }
         await counted.end();
-        if (++slices % SLICES_PER_DROP === 0) await dropOldRecords(session, generation);
+        await dropOldRecords(session, generation);
       }
       return { rows: Number(rows), newestAt, rebuild };
     },

@@ -39,7 +39,7 @@ left join promo_store.currencies u on u.currency_no = h.currency_no order by h.v
 const REFUNDS = `select round_no, ${micros('opened_at')}, ${micros('coalesce(refunded_at, opened_at)')}, refunded_by from promo_store.refunds`;
 
 /** The ledger and the definitions of Postgres, as the model has them. */
-async function readLedger(): Promise<LedgerTables> {
+async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
   const history = (await store.rows(HISTORY)).map(
     ([verdictId, eventId, operatorId, kind, ...row]): Verdict => {
       const [roundNo, brand, player, currency, amount, game, occurredAt, decidedAt, isCounted] = row;
@@ -62,7 +62,7 @@ async function readLedger(): Promise<LedgerTables> {
     ],
   );
   const versions = await inTransaction(store.pool, readPromotionVersions);
-  return { history, refunds: new Map(refunds), versions };
+  return { history, refunds: new Map(refunds), versions, recordedAfter };
 }
 
 /** The model with the clock, the lineage and the numbers of Postgres. */
@@ -170,13 +170,16 @@ async function apply(...flows: readonly string[]): Promise<void> {
   await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
 }
 
+const FOLDED_TO = 'select max(after) from promo_store.fold_generations';
 /** Statements of which at least one answer had a row. */
 const WITH_ROWS = [
   ...['fold_generations', 'fold_horizon', 'fold_lineage', 'fold_lock', 'fold_peek', 'promotion_versions'],
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_measure', 'promotions_number_windows', 'promotions_pool', 'promotions_ranked'],
   ...[
-    'promotions_read',
+    'promotions_read_and_record',
+    'promotions_read_recorded',
+    'promotions_begin_records',
     'promotions_read_refunds',
     'promotions_read_near',
     'promotions_sweep_promotion_progress',
@@ -198,9 +201,14 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const fold: Fold = makeFold(compared, makePromotionResults(), {
       ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
     });
+    let recordedAfter = -1;
     const follow = async () => {
-      model.write(await readLedger());
+      model.write(await readLedger(recordedAfter));
       model.lastBatchNo = Number(await store.value('select promo_store.last_batch()'));
+    };
+    const record = async (after: number) => {
+      await store.rows('update promo_store.promotion_recordings set after = $1', [after]);
+      recordedAfter = after;
     };
     const foldAll = async () => {
       await follow();
@@ -210,10 +218,14 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const acme = store.partition('acme');
     const events = random.shuffled(feedOf(random).events);
     for (let from = 0; from < events.length; from += 15) {
+      // As if an older version of the process had counted the first ones.
+      if (from === 75) await record(Number(await store.value(FOLDED_TO)));
       await acme.read(...events.slice(from, from + 15).map(eventBytes));
       await follow();
       await fold.step();
     }
+    // A rebuild records all rounds.
+    await record(-1);
     await foldAll();
     await apply(...Object.values<string>(FLOWS), DAILY_RACE, LATE_CONFIRMED);
     await foldAll();

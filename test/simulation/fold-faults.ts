@@ -13,8 +13,9 @@ const STATEMENTS = [
   ...['fold_generations', 'fold_lineage', 'fold_horizon', 'fold_begin', 'fold_show', 'fold_state'],
   ...['fold_inherit', 'fold_cursor', 'fold_caught_up', 'fold_forget', 'fold_hold', 'fold_release'],
   ...['fold_lock_for_rebuild', 'promotions_measure', 'promotions_folded_to', 'promotion_versions'],
-  ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_moved_rounds'],
-  ...['promotions_loops', 'promotions_read', 'promotions_read_refunds', 'promotions_read_near'],
+  ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_begin_records'],
+  ...['promotions_loops', 'promotions_read_and_record', 'promotions_read_refunds', 'promotions_read_near'],
+  ...['promotions_read_recorded', 'promotions_drop_records'],
   ...['promotions_read_far', 'promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...['promotions_pool', 'promotions_ranked', 'promotions_due_boards', 'promotions_due_confirmations'],
@@ -32,6 +33,8 @@ const STATEMENTS = [
     `promotions_keep_promotion_${table}`,
     `promotions_sweep_promotion_${table}`,
   ]),
+  'promotions_sweep_promotion_rounds',
+  'promotions_sweep_promotion_recordings',
   'promotions_sweep_promotion_generations',
 ];
 const POINTS: ReadonlyMap<string, readonly FoldFault[]> = new Map<string, readonly FoldFault[]>([
@@ -50,6 +53,8 @@ const POINTS: ReadonlyMap<string, readonly FoldFault[]> = new Map<string, readon
 const OF_REBUILDS =
   /^(fold_(state|inherit|forget|lock_for_rebuild)|promotions_(closed_by_time|avoid|go_on|keep|clear|sweep|enter_difference))/;
 const OF_ARRIVALS = /^promotions_read_far$/;
+/** Awaits for rounds that an older version of the process counted without a record. */
+const OF_OLDER = /^promotions_read_(near|far)$/;
 const OF_STOPS = /^fold_release$/;
 
 /** Every await with each fault that can strike there. */
@@ -99,6 +104,11 @@ export class FoldFaults {
     if (OF_ARRIVALS.test(point)) this.needs = 'arrival';
     if (OF_REBUILDS.test(point)) this.needs = 'rebuild';
     if (OF_STOPS.test(point)) this.needs = 'stop';
+  }
+
+  /** Whether the run needs rounds without a record to reach its focus. */
+  get needsOlder(): boolean {
+    return OF_OLDER.test(this.focus[0]);
   }
 
   /** Draws the fault of an await. @throws Error for an await that has no faults yet */

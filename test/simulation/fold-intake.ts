@@ -79,7 +79,7 @@ export class FoldIntake {
 
 /** The ledger after a batch, by the rules of rounds (R2, R3). */
 export function decided(
-  { history, refunds, versions }: LedgerTables,
+  { history, refunds, ...ledger }: LedgerTables,
   events: readonly FeedEvent[],
   batchNo: number,
   decidedAt: bigint,
@@ -110,5 +110,5 @@ export function decided(
         ...{ roundNo, refundedBy: id, refundedAt: decidedAt, openedAt: first?.decidedAt ?? decidedAt },
       });
   }
-  return { history: [...history, ...rows], refunds: refunded, versions };
+  return { history: [...history, ...rows], refunds: refunded, ...ledger };
 }

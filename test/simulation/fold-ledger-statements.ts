@@ -22,7 +22,7 @@ const maxOf = (times: readonly bigint[]): bigint | null =>
   times.reduce<bigint | null>((most, time) => (most === null || time > most ? time : most), null);
 
 /** The columns of an entry, behind those of the verdict that made the row. */
-const entryOf = (row: Verdict): Text[] => [
+export const entryOf = (row: Verdict): Text[] => [
   ...[String(row.verdictId), row.operatorId, row.operatorId, numberText(row.roundNo), row.brand, row.player],
   ...[String(row.kind), row.currency, String(row.amount), row.game],
   ...[String(row.occurredAt), String(row.decidedAt)],
@@ -68,25 +68,7 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   },
   // Attributions are not in the simulator: test/ledger/promotion-fold.test.ts has them.
   promotions_has_attributions: () => [['f']],
-  promotions_moved_rounds: () => [],
   promotions_loops: () => [],
-  promotions_read({ ledger }, [afterText, upTo, sinceText, operators, kindList]) {
-    const [after, since] = [Number(afterText), instantOf(sinceText) ?? 0n];
-    const [operatorIds, kinds] = [textsOf(operators), numbersOf(kindList)];
-    return ledger.history
-      .filter(
-        ({ verdictId, decidedAt, operatorId, isCounted, kind }) =>
-          verdictId > after &&
-          verdictId <= Number(upTo) &&
-          decidedAt >= since &&
-          operatorIds.includes(operatorId) &&
-          ((isCounted && kinds.includes(kind)) || kind === REFUND_KIND),
-      )
-      .map((row) => [
-        ...[String(row.verdictId), null, row.kind === REFUND_KIND ? row.eventId : null],
-        ...entryOf(row),
-      ]);
-  },
   promotions_read_refunds({ ledger }, [changes, rounds, events, sinceText]) {
     const [changeNos, eventIds, since] = [listOf(changes), listOf(events), instantOf(sinceText) ?? 0n];
     return numbersOf(rounds).flatMap((roundNo, place) => {
@@ -118,6 +100,23 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     );
   },
 };
+
+/** The verdicts that a slice reads: entries and refunds. */
+export function rowsOfSlice(
+  { history }: LedgerTables,
+  [afterText, upTo, sinceText, operators, kindList]: readonly unknown[],
+): Verdict[] {
+  const [after, since] = [Number(afterText), instantOf(sinceText) ?? 0n];
+  const [operatorIds, kinds] = [textsOf(operators), numbersOf(kindList)];
+  return history.filter(
+    ({ verdictId, decidedAt, operatorId, isCounted, kind }) =>
+      verdictId > after &&
+      verdictId <= Number(upTo) &&
+      decidedAt >= since &&
+      operatorIds.includes(operatorId) &&
+      ((isCounted && kinds.includes(kind)) || kind === REFUND_KIND),
+  );
+}
 
 /** The entries of refunded rounds, each with verdict and time of its refund. They are few: one page. */
 function reversals(

@@ -89,7 +89,7 @@ const entryRow = (
   changedAt: bigint,
 ): CompletionRow => ({ id, change, windowNo, player, ordinal, attempt, changedAt });
 
-function sweep<T extends { readonly generation: number }>(rows: Map<string, T>, no: unknown): Text[][] {
+function sweep<K, T extends { readonly generation: number }>(rows: Map<K, T>, no: unknown): Text[][] {
   let count = 0;
   for (const [key, { generation }] of [...rows]) if (generation === Number(no) && rows.delete(key)) count++;
   return [[String(count)]];
@@ -384,5 +384,7 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   promotions_sweep_promotion_progress: (session, [no]) => sweep(session.changed().progress, no),
   promotions_sweep_promotion_attempts: (session, [no]) => sweep(session.changed().attempts, no),
   promotions_sweep_promotion_boards: (session, [no]) => sweep(session.changed().boards, no),
+  promotions_sweep_promotion_rounds: (session, [no]) => sweep(session.changed().records, no),
+  promotions_sweep_promotion_recordings: (session, [no]) => sweep(session.changed().recordings, no),
   promotions_sweep_promotion_generations: (session, [no]) => sweep(session.changed().counted, no),
 };

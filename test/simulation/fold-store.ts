@@ -5,6 +5,7 @@
  */
 import { IDLE_TIMEOUT_MS, LOCK_TIMEOUT_MS } from '../../src/postgres/transaction';
 import { LEDGER_STATEMENTS } from './fold-ledger-statements';
+import { RECORD_STATEMENTS } from './fold-record-statements';
 import { RESULT_STATEMENTS } from './fold-result-statements';
 import { FOLD_STATEMENTS, type FoldSession } from './fold-statements';
 import { copyTables, emptyTables, type FoldTables, type LedgerTables } from './fold-tables';
@@ -12,7 +13,12 @@ import { Actor, type Scheduler } from './scheduler';
 import { FAILURES, StoreFailure } from './store-model';
 import type { Text } from './wire';
 
-const STATEMENTS = { ...FOLD_STATEMENTS, ...LEDGER_STATEMENTS, ...RESULT_STATEMENTS };
+const STATEMENTS = {
+  ...FOLD_STATEMENTS,
+  ...LEDGER_STATEMENTS,
+  ...RECORD_STATEMENTS,
+  ...RESULT_STATEMENTS,
+};
 /** Between two looks of a statement that waits. */
 const LOOK_MS = 40;
 /** Earlier states that a standby may have. */

@@ -42,6 +42,8 @@ export interface LedgerTables {
   readonly history: readonly Verdict[];
   readonly refunds: ReadonlyMap<number, RefundedRound>;
   readonly versions: readonly PromotionRow[];
+  /** An older version of the process counted verdicts up to this number, and recorded no rounds. */
+  readonly recordedAfter: number;
 }
 
 export interface FoldRow {
@@ -95,6 +97,14 @@ export interface AttemptState {
   readonly confirmsAt: bigint | null;
 }
 
+/** The entries of a round in a part of a slice. */
+export interface RecordState {
+  readonly generation: number;
+  readonly roundNo: number;
+  readonly lastNo: number;
+  readonly verdictIds: readonly number[];
+}
+
 export interface CompletionRow {
   readonly id: string;
   /** 0: completed. 1: revoked. 2: confirmed. */
@@ -116,6 +126,8 @@ export interface FoldTables {
   readonly attempts: Map<string, AttemptState>;
   readonly boards: Map<string, { readonly generation: number; readonly windowNo: number }>;
   readonly completions: CompletionRow[];
+  readonly records: Map<string, RecordState>;
+  readonly recordings: Map<number, { readonly generation: number; readonly after: number }>;
 }
 
 /** A migration adds the row of the fold. */
@@ -128,6 +140,8 @@ export const emptyTables = (): FoldTables => ({
   attempts: new Map(),
   boards: new Map(),
   completions: [],
+  records: new Map(),
+  recordings: new Map(),
 });
 
 export const copyTables = (tables: FoldTables): FoldTables => ({
@@ -139,6 +153,8 @@ export const copyTables = (tables: FoldTables): FoldTables => ({
   attempts: new Map(tables.attempts),
   boards: new Map(tables.boards),
   completions: [...tables.completions],
+  records: new Map(tables.records),
+  recordings: new Map(tables.recordings),
 });
 
 export const keyOfRow = (...parts: readonly (string | number)[]): string => parts.join('\0');

@@ -5,7 +5,7 @@
  */
 import pino from 'pino';
 import { makeRandom, type Random } from '../../dev/random';
-import { makeFold, type Results } from '../../src/fold/fold';
+import { BATCH_NUMBERS, makeFold, type Results } from '../../src/fold/fold';
 import { runFold } from '../../src/fold/run';
 import type { Clock } from '../../src/lib/clock';
 import { makePromotionResults } from '../../src/promotion-store/results';
@@ -30,6 +30,8 @@ const BETWEEN_ENDS_MS = 10_000;
 const LEASE_MS = 10_000;
 const INTERVAL_MS = 3_000;
 const CERTAIN_AFTER_MICROS = 60_000_000n;
+/** Batches of which a run may know no rounds, as an older version of the process leaves them. */
+const UNRECORDED = 20;
 /** Progress is compared with the ledger after one of so many commits. */
 const COMPARED_ONE_OF = 6;
 const SPANS = { rows: 30, ms: 400 };
@@ -101,7 +103,10 @@ class FoldWorld {
     this.faults = new FoldFaults(seed, random, coverage);
     const isAdded = random.chance(0.4);
     this.added = isAdded ? VERSIONS.slice(0, 2) : [];
-    const ledger = { history: [], refunds: new Map(), versions: VERSIONS.slice(this.added.length) };
+    const ledger = {
+      ...{ history: [], refunds: new Map(), versions: VERSIONS.slice(this.added.length) },
+      recordedAfter: random.chance(0.5) && !this.faults.needsOlder ? -1 : UNRECORDED * BATCH_NUMBERS - 1,
+    };
     this.store = new FoldStoreModel(this.scheduler, EPOCH, ledger, (before, after) =>
       this.monitor(before, after),
     );
