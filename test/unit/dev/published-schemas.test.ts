@@ -1,6 +1,7 @@
 /** The published schemas against the copies of released versions: a change is an addition, or fails here. */
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -51,8 +52,17 @@ test('each schema of schemas/ has its direction', () => {
   expect(files.sort()).toEqual([...Object.keys(PUBLISHED), ...DERIVED].sort());
 });
 
+const changelog = readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8');
+
+test('each schema without a copy of the last release is new, and the next version in CHANGELOG.md names it', () => {
+  const [, next = ''] = /^## \[Unreleased\]\n(.*?)^## \[/ms.exec(changelog) ?? [];
+  const fresh = Object.keys(PUBLISHED).filter(
+    (file) => !existsSync(join(ROOT, RELEASED, versions.at(-1) ?? '', file)),
+  );
+  expect(fresh.filter((file) => !next.includes(`(schemas/${file})`))).toEqual([]);
+});
+
 test('the last released copies are those of the last version in CHANGELOG.md', () => {
-  const changelog = readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8');
   const [, last] = /^## \[(\d+\.\d+\.\d+)\]/m.exec(changelog) ?? [];
   expect(versions.at(-1)).toBe(last);
   expect(versions.filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
