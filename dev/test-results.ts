@@ -7,7 +7,7 @@ import { type JestTest, readJestFiles } from './jest-results';
  * times those of a whole run on two cores, added up over the files that ran at the same time.
  */
 export const LAYERS = [
-  { name: 'checks', minutes: 0.5 },
+  { name: 'checks', minutes: 1 },
   { name: 'unit', minutes: 2 },
   { name: 'fuzz', minutes: 2.2 },
   { name: 'simulation', minutes: 4.4 },

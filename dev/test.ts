@@ -4,8 +4,8 @@
  * failed`. The exit code is 1 if a test failed or a layer ran no test. Details are in
  * build/test-results.json, and Jest's own in build/jest-results*.json.
  *
- * Two runs of Jest share the cores. Tests on servers wait for most of their time. The computing layers take
- * the cores that are idle meanwhile, at a lower priority: so they delay no test with a time limit. The layers
+ * Two runs share the cores. Tests on servers wait for most of their time. The checks and the computing layers
+ * take the idle cores meanwhile, at a lower priority: so they delay no test with a time limit. The layers
  * that follow them have long time limits.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -61,10 +61,17 @@ const RULES_TESTS = join('build', 'dev', 'rules-tests.js');
 const FAULTS = join('build', 'dev', 'faults.js');
 const CONTAINER_TEST = join('build', 'dev', 'container-test.js');
 const CONTAINERS_DEADLINE_MS = 900_000;
-const CHECK_PROGRAMS: readonly { readonly name: string; readonly args: readonly string[] }[] = [
+interface CheckProgram {
+  readonly name: string;
+  readonly args: readonly string[];
+}
+
+/** Before all others: tests run what these build. */
+const BUILDS: readonly CheckProgram[] = [
   { name: 'build', args: [TSC, '-p', 'tsconfig.json'] },
-  // The generator below has to be built from the current sources.
   { name: 'build of the tools', args: [TSC, '-p', join('dev', 'tsconfig.json')] },
+];
+const CHECK_PROGRAMS: readonly CheckProgram[] = [
   { name: 'style', args: [BIOME, 'check', '--error-on-warnings', '.'] },
   { name: 'types', args: [TSC, '--noEmit', '-p', join('test', 'tsconfig.json')] },
   { name: 'types of the page', args: [TSC, '--noEmit', '-p', join('src', 'check-page', 'tsconfig.json')] },
@@ -86,11 +93,13 @@ async function main(names: readonly string[]): Promise<number> {
   const wanted = names.length === 0 ? known : known.filter((name) => names.includes(name));
   const results: Result[] = [];
   const seconds = new Map<string, number>();
-  if (wanted.includes(CHECKS)) {
+  const checkAll = async (programs: readonly CheckProgram[], lower = 0) => {
+    if (!wanted.includes(CHECKS)) return;
     const began = performance.now();
-    for (const { name, args } of CHECK_PROGRAMS) results.push(await check(name, args));
-    seconds.set(CHECKS, (performance.now() - began) / 1000);
-  }
+    for (const { name, args } of programs) results.push(await check(name, args, lower));
+    seconds.set(CHECKS, (seconds.get(CHECKS) ?? 0) + (performance.now() - began) / 1000);
+  };
+  await checkAll(BUILDS);
   const add = (jest: JestResults) => {
     results.push(...jest.results);
     for (const [layer, taken] of jest.seconds) seconds.set(layer, taken);
@@ -105,6 +114,7 @@ async function main(names: readonly string[]): Promise<number> {
   const onServers = isShared ? inFront : [...inFront, ...chosen(FOLLOWING)];
   await both(
     (async () => {
+      await checkAll(CHECK_PROGRAMS, isShared ? LOWER : 0);
       const workers = isShared ? COMPUTING_WORKERS : ALONE_WORKERS;
       add(await runJest(computing, RUN_RESULTS.computing, { workers, lower: isShared ? LOWER : 0 }));
       if (wanted.includes(CONTAINERS)) {
@@ -145,9 +155,9 @@ async function testContainers(isRequested: boolean, lower: number): Promise<Resu
   return { ...test, status: 'failed', message: problem };
 }
 
-async function check(name: string, args: readonly string[]): Promise<Result> {
+async function check(name: string, args: readonly string[], lower = 0): Promise<Result> {
   console.log(`checking: ${name}`);
-  const problem = await run(args, CHECK_DEADLINE_MS);
+  const problem = await run(args, CHECK_DEADLINE_MS, lower);
   if (problem === undefined) return { layer: CHECKS, test: name, status: 'passed' };
   return { layer: CHECKS, test: name, status: 'failed', message: problem };
 }
