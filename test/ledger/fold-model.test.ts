@@ -218,12 +218,21 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const acme = store.partition('acme');
     const events = random.shuffled(feedOf(random).events);
     for (let from = 0; from < events.length; from += 15) {
-      // As if an older version of the process had counted the first ones.
-      if (from === 75) await record(Number(await store.value(FOLDED_TO)));
       await acme.read(...events.slice(from, from + 15).map(eventBytes));
       await follow();
       await fold.step();
     }
+    await foldAll();
+    const bet = events.find(
+      ({ kind, amount, currency }) => kind === 'bet' && amount > 0 && currency === 'EUR',
+    );
+    if (bet === undefined) throw new Error('the feed has no bet');
+    await acme.read(eventBytes({ ...bet, id: 'near', round: 'near' }));
+    await foldAll();
+    // As if an older version of the process had counted all of that.
+    await record(Number(await store.value(FOLDED_TO)));
+    await acme.read(eventBytes({ ...bet, id: 'refund', round: 'near', kind: 'refund' }));
+    await foldAll();
     // A rebuild records all rounds.
     await record(-1);
     await foldAll();
