@@ -50,7 +50,7 @@ test('after ids a, aa, aaa ... neither requests with long ids nor their duplicat
   expect(hostile).toBeLessThan(5 * usual + 50);
 });
 
-/** Enough for an older version to take seconds for a request. 6,000 take minutes. */
+/** Enough for an older version to take seconds for a request. Storing 6,000 of them takes it minutes. */
 const CHAINED = 1_500;
 /** Rounds and duplicates that an older version stored, with ids a, aa, aaa ... */
 const CHAIN = `
