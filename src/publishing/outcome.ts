@@ -8,7 +8,6 @@ import {
   REASONS,
   type Reason,
   reasonInfo,
-  rehearsedDuplicateRemedy,
   usesIdUp,
   withoutNewId,
 } from '../domain/verdict/reasons';
@@ -95,10 +94,7 @@ export function outcomeFields(answer: DecisionWithFaults, isFree = false): strin
       return fields({
         verdict: 'duplicate',
         reason: null,
-        remedy: (isFree ? rehearsedDuplicateRemedy : duplicateRemedy)(
-          decision.first,
-          decision.contentDiffers,
-        ),
+        remedy: duplicateRemedy(decision.first, decision.contentDiffers, isFree),
         // Free or not, one of two events that share an id needs another one.
         ...((decision.first.reason !== null || decision.contentDiffers) && {
           needs_new_event_id: !isFree || decision.contentDiffers,

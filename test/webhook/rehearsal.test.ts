@@ -113,7 +113,7 @@ test('a rehearsed duplicate keeps its event_id where its first was rehearsed, to
     expect((await rehearsed(bad, bad, other)).slice(1)).toEqual([
       expect.objectContaining({
         ...{ verdict: 'duplicate', first_reason: 'bad_amount', content_differs: false },
-        remedy: 'An equal event before it is rejected. Send the exact amount as a decimal string.',
+        remedy: 'It would be rejected under this id. Send the exact amount as a decimal string.',
         needs_new_event_id: false,
       }),
       expect.objectContaining({

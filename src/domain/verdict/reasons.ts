@@ -228,23 +228,21 @@ export function usesIdUp(reason: Reason): boolean {
 /**
  * The remedy for a duplicate; null where its sender has nothing to do. A sender that takes a duplicate for a
  * success would lose an event that was rejected under this id.
+ *
+ * @param isFree the first event was rehearsed, too, in the same request: its id is still free (W9)
  */
-export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: boolean): string | null {
-  if (reason === null) return contentDiffers ? OTHER_CONTENT_REMEDY : null;
-  if (contentDiffers) return `It was ${verdict} under this id: send it under a new id.`;
-  const { charge, remedy } = reasonInfo(reason);
-  return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
-}
-
-/** The same, where the first event was only rehearsed, in the same request: its id is still free (W9). */
-export function rehearsedDuplicateRemedy(
+export function duplicateRemedy(
   { verdict, reason }: Outcome,
   contentDiffers: boolean,
+  isFree = false,
 ): string | null {
-  if (contentDiffers) return OTHER_CONTENT_REMEDY;
+  // Two events share the id, and where it is free neither has used it up.
+  if (contentDiffers && (reason === null || isFree)) return OTHER_CONTENT_REMEDY;
   if (reason === null) return null;
+  const first = `It ${isFree ? 'would be' : 'was'} ${verdict} under this id`;
+  if (contentDiffers) return `${first}: send it under a new id.`;
   const { charge, remedy } = reasonInfo(reason);
-  return charge === 'nobody' ? null : `An equal event before it is ${verdict}. ${withoutNewId(remedy)}`;
+  return charge === 'nobody' ? null : `${first}. ${isFree ? withoutNewId(remedy) : remedy}`;
 }
 
 /** A remedy for an event that was only rehearsed: a corrected event may keep its id (W9). */

@@ -140,10 +140,14 @@ describe('the wait of an undecided partition [U2]', () => {
 });
 
 test('a rehearsal asks for no new event_id: none was used up [W9]', () => {
-  for (const { remedy, charge } of REASONS) {
+  for (const { name, verdict, remedy, charge } of REASONS) {
     if (charge === 'nobody') continue;
     const rehearsed = withoutNewId(remedy);
     expect(rehearsed).not.toContain('new event_id');
     expect(rehearsed).toMatch(/\.$/);
+    // The first event was rehearsed, too. Its duplicate may keep the id, unless it is another event.
+    const duplicate = duplicateRemedy(outcomeOf(name), false, true);
+    expect(duplicate).toBe(`It would be ${verdict} under this id. ${rehearsed}`);
+    expect(duplicateRemedy(outcomeOf(name), true, true)).toBe('Give each event its own event_id.');
   }
 });
