@@ -41,8 +41,8 @@ function keysIn(text: string): readonly [PseudonymKey, PseudonymKey | undefined]
   return [asPseudonymKey(key), former && asPseudonymKey(former)];
 }
 
-/** A step that waits for the end of a rotation: nothing was folded, and the next step follows at once. */
-const ROTATING: Stepped = { kind: 'sweep', generation: 0, isCaughtUp: false, isFilling: true };
+/** A step of the rotation. The next step follows at once. */
+const ROTATED: Stepped = { kind: 'other work', isCaughtUp: false };
 
 /** Brings the keys of the store to those of this process before it folds. */
 function withRotation(fold: Fold, rotation: Rotation, logger: Logger): Fold {
@@ -55,7 +55,7 @@ function withRotation(fold: Fold, rotation: Rotation, logger: Logger): Fold {
         if (done.kind === 'settled') isSettled = true;
         else if (done.kind !== 'standby') {
           if (done.kind !== 'part') logger.info({ key: done.keyId }, MESSAGES[done.kind]);
-          return ROTATING;
+          return ROTATED;
         }
       }
       try {

@@ -67,10 +67,9 @@ export interface FoldOptions {
 export type Stepped =
   /** Another process folds. */
   | { readonly kind: 'standby'; readonly lagSeconds: number | null }
-  | ((
-      | Exclude<FoldStep, { kind: 'slice' }>
-      | (Extract<FoldStep, { kind: 'slice' }> & SliceResult & { readonly ms: number })
-    ) & {
+  /** The process did a step of other work, which comes before its fold: nothing was folded. */
+  | { readonly kind: 'other work'; readonly isCaughtUp: false }
+  | ((Exclude<FoldStep, SliceStep> | (SliceStep & SliceResult & { readonly ms: number })) & {
       /** The shown generation has everything up to the horizon. */
       readonly isCaughtUp: boolean;
       /** Another generation is filled beside it. */
@@ -171,6 +170,19 @@ const SETTINGS = {
   text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
 };
 
+type SliceStep = Extract<FoldStep, { kind: 'slice' }>;
+
+/** The state of a fold, as a step finds it under the lock. */
+interface Found {
+  readonly generations: readonly Generation[];
+  /** By generation: a time before the verdicts of its next slice. */
+  readonly since: ReadonlyMap<number, string>;
+  /** By generation: it has all verdicts from this time on. */
+  readonly completeSince: ReadonlyMap<number, string>;
+  readonly horizon: number;
+  readonly lineage: string;
+}
+
 export interface Fold {
   /** One step, in a transaction of its own. @throws StoreError, CursorBeyondStore */
   step(): Promise<Stepped>;
@@ -225,82 +237,77 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     return created?.[1] === 't';
   }
 
-  async function stepIn(session: Session, sliced: { state?: Generation['state'] }): Promise<Stepped> {
+  /** Plans a step under the lock of the fold, and does it. */
+  async function stepIn(session: Session): Promise<Stepped> {
     await session.query(SETTINGS);
     if (!(await lock(session))) {
       const [[lag = null] = []] = await session.query(LAG, [name]);
       return { kind: 'standby', lagSeconds: lag === null ? null : Number(lag) };
     }
-    const [[horizonText] = []] = await session.query(HORIZON, [PATIENCE]);
+    const [[horizon] = []] = await session.query(HORIZON, [PATIENCE]);
     const [[lineage = null] = []] = await session.query(LINEAGE);
-    const { generations, since, completeSince } = await readGenerations(session);
-    const horizon = Number(horizonText);
-    const present = lineage ?? '';
+    const read = await readGenerations(session);
+    const found = { ...read, horizon: Number(horizon), lineage: lineage ?? '' };
     const step = planStep({
-      generations,
-      lineage: present,
-      horizon,
+      ...found,
       turn,
       reach: ({ state, after }) => after + spans[state] * BATCH_NUMBERS,
     });
     await session.query(HOLD, [name, holder, leaseMs]);
-    const shownAfter = generations.find(({ state }) => state === 'shown')?.after;
-    const isFilling = generations.some(({ state }) => state === 'filling');
-    const at = (after: number | undefined) => ({ isCaughtUp: after === horizon, isFilling });
-    switch (step.kind) {
-      case 'begin': {
-        const isFirst = !generations.some(({ state }) => state === 'shown');
-        const state = isFirst ? 'shown' : 'filling';
-        await session.query(BEGIN_GENERATION, [name, step.generation, state, present, step.reason]);
-        if (isFirst) await session.query(SHOW, [name, step.generation]);
-        return { ...step, isCaughtUp: false, isFilling: !isFirst };
-      }
-      case 'give up':
-        await session.query(SET_STATE, [name, step.generation, 'retired']);
-        return { ...step, ...at(shownAfter) };
-      case 'sweep':
-        if (await results.sweep(session, step.generation))
-          await session.query(FORGET, [name, step.generation]);
-        return { ...step, ...at(shownAfter) };
-      case 'idle':
-        await session.query(CAUGHT_UP, [name, 'shown', present]);
-        return { ...step, ...at(shownAfter) };
-      case 'slice':
-        break;
-    }
+    if (step.kind === 'slice') return foldSlice(session, step, found);
+    if (step.kind === 'begin') return begin(session, step, found);
+    if (step.kind === 'give up') await session.query(SET_STATE, [name, step.generation, 'retired']);
+    if (step.kind === 'sweep' && (await results.sweep(session, step.generation)))
+      await session.query(FORGET, [name, step.generation]);
+    if (step.kind === 'idle') await session.query(CAUGHT_UP, [name, 'shown', found.lineage]);
+    return { ...step, ...progressAt(shownIn(found)?.after, found) };
+  }
+
+  async function begin(
+    session: Session,
+    step: Extract<FoldStep, { kind: 'begin' }>,
+    found: Found,
+  ): Promise<Stepped> {
+    const isFirst = shownIn(found) === undefined;
+    const state = isFirst ? 'shown' : 'filling';
+    await session.query(BEGIN_GENERATION, [name, step.generation, state, found.lineage, step.reason]);
+    if (isFirst) await session.query(SHOW, [name, step.generation]);
+    return { ...step, isCaughtUp: false, isFilling: !isFirst };
+  }
+
+  async function foldSlice(session: Session, step: SliceStep, found: Found): Promise<Stepped> {
     const { of, upTo } = step;
-    sliced.state = of.state;
     turn = of.state === 'shown' ? 'filling' : 'shown';
+    // Until it is stored, the slice counts as failed: a smaller one may succeed, whatever the failure is.
+    spans[of.state] = spanAfterFailure(spans[of.state]);
     const began = now();
-    const isInOrder = !hasArrivals(present);
+    const isInOrder = !hasArrivals(found.lineage);
     const folded = await results.fold(session, {
       generation: of.generation,
       after: of.after,
       upTo,
-      since: isInOrder ? (since.get(of.generation) ?? '-infinity') : '-infinity',
+      since: isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity',
       isInOrder,
       isShown: of.state === 'shown',
     });
-    const state = at(of.state === 'shown' ? upTo : shownAfter);
-    const values = [name, of.generation, upTo, present, folded.newestAt, state.isCaughtUp];
+    const progress = progressAt(of.state === 'shown' ? upTo : shownIn(found)?.after, found);
+    const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
-    if (folded.rebuild != null && !isFilling) await beginFilling(session, folded.rebuild);
-    if (step.shows) {
-      for (const { generation } of generations.filter(({ state }) => state === 'shown')) {
-        await results.keepOlder(
-          session,
-          generation,
-          of.generation,
-          completeSince.get(of.generation) ?? '-infinity',
-        );
-        await session.query(INHERIT_COMPLETENESS, [name, of.generation, generation]);
-        await session.query(SET_STATE, [name, generation, 'retired']);
-      }
-      await session.query(SET_STATE, [name, of.generation, 'shown']);
-      await session.query(SHOW, [name, of.generation]);
+    if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
+    if (step.shows) await show(session, of.generation, found);
+    return { ...step, ...folded, ms: now() - began, ...progress };
+  }
+
+  /** Shows a generation in place of the shown one. */
+  async function show(session: Session, shown: number, { generations, completeSince }: Found): Promise<void> {
+    for (const { generation } of generations.filter(({ state }) => state === 'shown')) {
+      await results.keepOlder(session, generation, shown, completeSince.get(shown) ?? '-infinity');
+      await session.query(INHERIT_COMPLETENESS, [name, shown, generation]);
+      await session.query(SET_STATE, [name, generation, 'retired']);
     }
-    return { ...step, ...folded, ms: now() - began, ...state };
+    await session.query(SET_STATE, [name, shown, 'shown']);
+    await session.query(SHOW, [name, shown]);
   }
 
   /** Results that follow from time alone are looked at once a while, since it takes a transaction. */
@@ -326,22 +333,11 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
         await letTimePass();
         return { kind: 'idle', isCaughtUp: true, isFilling: false };
       }
-      const sliced: { state?: Generation['state'] } = {};
-      try {
-        const stepped = await inTransaction(store, (session) => stepIn(session, sliced));
-        if (stepped.kind === 'slice') {
-          const { state, after } = stepped.of;
-          const batches = Math.ceil((stepped.upTo - after) / BATCH_NUMBERS);
-          // A slice that ended at the horizon says little about the next span where it was short.
-          const next = nextSpan({ batches, rows: stepped.rows, ms: stepped.ms }, goals[state]);
-          spans[state] = Math.max(next, batches < spans[state] ? Math.min(spans[state], next * 16) : next);
-        }
-        return stepped;
-      } catch (error) {
-        // A smaller slice may succeed, whatever the failure was.
-        if (sliced.state !== undefined) spans[sliced.state] = spanAfterFailure(spans[sliced.state]);
-        throw error;
-      }
+      const tried = { ...spans };
+      const stepped = await inTransaction(store, stepIn);
+      if (stepped.kind === 'slice')
+        spans[stepped.of.state] = spanBehind(stepped, tried[stepped.of.state], goals[stepped.of.state]);
+      return stepped;
     },
     rebuild: (reason) =>
       inTransaction(store, async (session) => {
@@ -352,6 +348,21 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       await inTransaction(store, (session) => session.query(RELEASE, [name, holder]));
     },
   };
+}
+
+const shownIn = ({ generations }: Found) => generations.find(({ state }) => state === 'shown');
+
+/** @param after the cursor of the shown generation */
+function progressAt(after: number | undefined, { generations, horizon }: Found) {
+  return { isCaughtUp: after === horizon, isFilling: generations.some(({ state }) => state === 'filling') };
+}
+
+/** The span after a stored slice. @param tried the span that the slice could have had */
+function spanBehind(slice: SliceStep & SliceResult & { ms: number }, tried: number, goal: SpanGoal): number {
+  const batches = Math.ceil((slice.upTo - slice.of.after) / BATCH_NUMBERS);
+  const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, goal);
+  // A slice that ended at the horizon says little about the next span where it was short.
+  return Math.max(next, batches < tried ? Math.min(tried, next * 16) : next);
 }
 
 const LOCK_FOR_REBUILD = {
