@@ -53,7 +53,7 @@ function atADesk(work: (desk: Desk) => Promise<void>): Promise<void> {
     const secret = aSecret();
     const verdictTopic = `verdict.${world.groupId}.{operator}`;
     await world.started({ VERDICT_TOPIC: verdictTopic });
-    const { port } = await startWebhook({ DATABASE_URL: world.databaseUrl }, { [HOOK]: secret });
+    const { port } = await startWebhook({ DATABASE_URL: world.writerUrl }, { [HOOK]: secret });
     const real: readonly (readonly [string, string])[] = [
       ['https://intake.example.com', `http://127.0.0.1:${port}`],
       ['broker.example.com:9092', world.brokers.join()],

@@ -143,7 +143,7 @@ export async function inSweep(
     async (world) => {
       const plan = new Plan();
       const cluster = await withAdmin((admin) => admin.describeCluster(), world.brokers);
-      const postgres = await PostgresTap.open(world.databaseUrl, plan);
+      const postgres = await PostgresTap.open(world.writerUrl, plan);
       const kafka = await KafkaTap.open(
         {
           brokers: cluster.brokers,

@@ -4,6 +4,7 @@ import { expandMacros, readDashboard } from '../../dev/grafana';
 import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import { freshStore, type Json, rowsOf, type TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
@@ -87,7 +88,7 @@ async function decideStory(): Promise<void> {
 
 async function foldAll(): Promise<void> {
   const slice = { rows: 1_000_000, ms: 10_000 };
-  const fold = makeFold(store.pool, ROLLUP_RESULTS, {
+  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     holder: 'guide',
     leaseMs: 10_000,
     slice,

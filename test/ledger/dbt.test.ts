@@ -6,6 +6,7 @@ import { makeFold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { grantRoles } from '../../src/ledger/roles';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import { type Dbt, makeDbt } from '../support/dbt';
 import { HeldWriter } from '../support/held-writer';
 import { aBet, aDeposit, aRefund, aWin, freshStore, type TestStore } from '../support/ledger';
@@ -73,7 +74,7 @@ const turnover = () => store.rows(`${TURNOVER} from analytics.turnover_daily ord
 
 async function foldAll(): Promise<void> {
   const slice = { rows: 1_000_000, ms: 10_000 };
-  const fold = makeFold(store.pool, ROLLUP_RESULTS, {
+  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     holder: 'dbt',
     leaseMs: 10_000,
     slice,

@@ -414,6 +414,7 @@ describe('a store that cannot decide', () => {
       // the event would become a panic.
       await store.pool.query(`
       create sequence tries;
+      grant usage on sequence tries to public;
       create function fail() returns trigger language plpgsql as $$ begin
         if nextval('tries') <= 5 then raise exception 'no' using errcode = '${code}'; end if;
         return new;
@@ -431,6 +432,7 @@ describe('a store that cannot decide', () => {
   ])('%s is decided again at once, and is undecided after five tries [U4]', async (_, code) => {
     await store.pool.query(`
       create sequence tries;
+      grant usage on sequence tries to public;
       create function fail() returns trigger language plpgsql as $$ begin
         if nextval('tries') <= 2 then raise exception 'no' using errcode = '${code}'; end if;
         return new;

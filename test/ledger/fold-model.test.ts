@@ -19,6 +19,7 @@ import {
   type Verdict,
 } from '../simulation/fold-tables';
 import { Scheduler } from '../simulation/scheduler';
+import { asRole } from '../support/as-role';
 import { freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -114,7 +115,7 @@ class Compared implements Store {
   constructor(private readonly model: ModelOfPostgres) {}
 
   async acquire(): Promise<StoreConnection> {
-    const connection = await store.pool.acquire();
+    const connection = await asRole(store.pool, 'promotions').acquire();
     const backend = this.model.open();
     return {
       begin: async () => {

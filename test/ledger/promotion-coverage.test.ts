@@ -3,6 +3,7 @@ import { makeFold } from '../../src/fold/fold';
 import { readPromotionCoverage } from '../../src/ledger/promotion-coverage';
 import { grantRoles } from '../../src/ledger/roles';
 import { makePromotionResults } from '../../src/promotion-store/results';
+import { asRole } from '../support/as-role';
 import { aLogin, freshStore } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
@@ -15,7 +16,7 @@ test('null before promotions are counted, then the lag, whether a process works,
     expect(await coverage()).toBeNull();
 
     await store.partition('acme').read(aLogin({ player_ref: 'ann' }));
-    const fold = makeFold(store.pool, makePromotionResults(), {
+    const fold = makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
       ...{ holder: 'test', leaseMs: 10_000, now: () => performance.now() },
       ...{ slice: { rows: 1_000, ms: 500 }, fill: { rows: 1_000, ms: 500 } },
     });

@@ -9,6 +9,7 @@ import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
 import { compilePromotion } from '../../src/promotions/terms';
 import type { Takeover } from '../../src/promotions/timeline';
+import { asRole } from '../support/as-role';
 import { aBet, aLogin, aRefund, freshStore, type TestStore, type TextRow } from '../support/ledger';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -26,7 +27,7 @@ const CONFIRMED = 'id: confirmed, type: bet_count, target: 2, completes: each, c
 
 let holders = 0;
 const aFold = (rows = 20_000, now = () => performance.now()): Fold =>
-  makeFold(store.pool, makePromotionResults(), {
+  makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
     ...{ holder: `test ${holders++}`, leaseMs: 10_000, now },
     ...{ slice: { rows, ms: 500 }, fill: { rows, ms: 500 } },
   });

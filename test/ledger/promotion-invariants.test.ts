@@ -2,6 +2,7 @@
 import { type Fold, makeFold } from '../../src/fold/fold';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { makePromotionResults } from '../../src/promotion-store/results';
+import { asRole } from '../support/as-role';
 import { aBet, aRefund, damagesOf, freshStore, type TestStore } from '../support/ledger';
 import { definitionsOf } from '../support/promotions';
 
@@ -17,7 +18,7 @@ beforeEach(async () => {
   // A clock that runs ahead: an idle fold lets time pass at once.
   const now = () => (time += 20_000);
   const slice = { rows: 20_000, ms: 500 };
-  fold = makeFold(store.pool, makePromotionResults(), {
+  fold = makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
     ...{ holder: 'test', leaseMs: 10_000, now, slice, fill: slice },
   });
 });

@@ -8,6 +8,7 @@ import { inSnapshot } from '../../src/postgres/snapshot';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { type Recount, recountPromotions } from '../../src/promotion-store/recount';
 import { makePromotionResults } from '../../src/promotion-store/results';
+import { asRole } from '../support/as-role';
 import { aBet, freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -34,7 +35,7 @@ let holders = 0;
 function aFold(rows = 20_000): Fold {
   let time = 0;
   const goal = { rows, ms: 500 };
-  return makeFold(store.pool, makePromotionResults(), {
+  return makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
     ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice: goal, fill: goal },
     now: () => (time += 20_000),
   });

@@ -6,6 +6,7 @@ import { grantRoles } from '../../src/ledger/roles';
 import { asPseudonymKey } from '../../src/pseudonyms/pseudonym';
 import { makePseudonymResults } from '../../src/pseudonyms/pseudonyms';
 import { makeRotation } from '../../src/pseudonyms/rotation';
+import { asRole } from '../support/as-role';
 import { aLogin, freshStore } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
@@ -23,7 +24,7 @@ test('null before the first pseudonym, then the lag, whether a process works, an
 
     const key = nextKey();
     await store.partition('acme').read(aLogin({ player_ref: 'ann' }), aLogin({ player_ref: 'ben' }));
-    const rotation = makeRotation(store.pool, {
+    const rotation = makeRotation(asRole(store.pool, 'pseudonyms'), {
       ...LEASE,
       keys: [key, undefined],
       replacesLostKey: false,
@@ -31,7 +32,7 @@ test('null before the first pseudonym, then the lag, whether a process works, an
     });
     while ((await rotation.step()).kind !== 'settled');
     const results = makePseudonymResults(key, () => undefined);
-    const fold = makeFold(store.pool, results, {
+    const fold = makeFold(asRole(store.pool, 'pseudonyms'), results, {
       ...LEASE,
       slice: SLICE,
       fill: SLICE,
@@ -42,7 +43,7 @@ test('null before the first pseudonym, then the lag, whether a process works, an
     await fold.release();
     expect(await coverage()).toMatchObject({ isRunning: false, isRotated: false });
 
-    await makeRotation(store.pool, {
+    await makeRotation(asRole(store.pool, 'pseudonyms'), {
       ...LEASE,
       keys: [nextKey(), key],
       replacesLostKey: false,

@@ -9,6 +9,7 @@ import { grantRoles } from '../../src/ledger/roles';
 import { asPseudonymKey, type PseudonymKey, pseudonymOf } from '../../src/pseudonyms/pseudonym';
 import { makePseudonymResults } from '../../src/pseudonyms/pseudonyms';
 import { MissingKey, makeRotation, type Rotation } from '../../src/pseudonyms/rotation';
+import { asRole } from '../support/as-role';
 import { HeldWriter, heldFor } from '../support/held-writer';
 import {
   aBet,
@@ -64,8 +65,18 @@ function aProcess(
   const slice = { rows: 200_000, ms: 500 };
   const results = wrap(makePseudonymResults(of, () => undefined));
   return {
-    rotation: makeRotation(store.pool, { ...lease, keys: [of, former], replacesLostKey, most: 2 }),
-    fold: makeFold(store.pool, results, { ...lease, slice, fill: slice, now: () => performance.now() }),
+    rotation: makeRotation(asRole(store.pool, 'pseudonyms'), {
+      ...lease,
+      keys: [of, former],
+      replacesLostKey,
+      most: 2,
+    }),
+    fold: makeFold(asRole(store.pool, 'pseudonyms'), results, {
+      ...lease,
+      slice,
+      fill: slice,
+      now: () => performance.now(),
+    }),
   };
 }
 

@@ -9,6 +9,7 @@ import { reportPage } from '../../src/report/page';
 import { type ReportRequest, readReport, UnknownOperator } from '../../src/report/report';
 import { UnusableRange } from '../../src/report/window';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import {
   aBet,
   aDeposit,
@@ -46,7 +47,7 @@ function reportOf(asked: Partial<ReportRequest> = {}): Promise<VerdictReport> {
 
 async function foldAll(): Promise<void> {
   const slice = { rows: 200_000, ms: 500 };
-  const fold = makeFold(store.pool, ROLLUP_RESULTS, {
+  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     ...{ holder: 'test', leaseMs: 10_000, slice, fill: slice, now: () => performance.now() },
   });
   for (;;) if ((await fold.step()).kind === 'idle') return;

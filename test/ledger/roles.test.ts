@@ -1,6 +1,7 @@
 /** Roles of the database: the statements that each role is refused, and the work that it can do. */
 import { ensureMonths } from '../../src/ledger/decide-batch';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/ledger/roles';
+import { revokeTestRoles } from '../support/as-role';
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
@@ -563,6 +564,7 @@ describe('the right to connect to the database', () => {
   const made: string[] = [];
   beforeEach(async () => {
     own = await freshStore({ own: true });
+    await revokeTestRoles(own.pool);
   });
   afterEach(async () => {
     await dropRoles(own.url, made.splice(0));

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { makeFold } from '../../src/fold/fold';
 import { MOST_GAMES, OTHER_GAMES, ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import { aBet, aRefund, freshStore, type Json, type TestStore } from '../support/ledger';
 
 const FURTHER = 60;
@@ -14,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 const fold = () =>
-  makeFold(store.pool, ROLLUP_RESULTS, {
+  makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     holder: 'test',
     leaseMs: 10_000,
     slice: { rows: BATCH, ms: 500 },

@@ -4,6 +4,7 @@ import { type Fold, makeFold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { forgetDroppedPlayerSums } from '../../src/ledger/player-sums';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import {
   aBet,
   aDeposit,
@@ -25,7 +26,7 @@ afterEach(() => store.close());
 
 function aFold(rows = 200_000): Fold {
   const slice = { rows, ms: 500 };
-  return makeFold(store.pool, ROLLUP_RESULTS, {
+  return makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     holder: 'test',
     leaseMs: 10_000,
     slice,

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { until } from '../../dev/servers/deadline';
 import { makeFold } from '../../src/fold/fold';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { ownServers, restartAsReplica } from '../support/servers';
 
@@ -11,7 +12,7 @@ const STEP_WITHIN_MS = 20_000;
 jest.setTimeout(120_000);
 
 const aFold = (store: TestStore) =>
-  makeFold(store.pool, ROLLUP_RESULTS, {
+  makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     holder: 'test',
     leaseMs: 10_000,
     slice: { rows: 1_000, ms: 500 },

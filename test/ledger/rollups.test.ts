@@ -4,6 +4,7 @@ import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { type Fold, makeFold } from '../../src/fold/fold';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import { heldFor } from '../support/held-writer';
 import {
   aBet,
@@ -28,7 +29,7 @@ afterEach(() => store.close());
 
 let holders = 0;
 function aFold(slice = { rows: 200_000, ms: 500 }, leaseMs = 10_000): Fold {
-  return makeFold(store.pool, ROLLUP_RESULTS, {
+  return makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
     holder: `test ${holders++}`,
     leaseMs,
     slice,

@@ -11,6 +11,7 @@ import { fillStore, givePseudonyms } from '../../dev/bench/filled-store';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { makeFold } from '../../src/fold/fold';
 import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { asRole } from '../support/as-role';
 import { aBet, aRefund, freshStore, type TestStore, withClient } from '../support/ledger';
 
 const EVENTS = Number(process.env.RANGE_EVENTS ?? 1_000_000);
@@ -62,7 +63,7 @@ async function foldAll(): Promise<void> {
   // A goal of half a second is met by ever smaller slices on a busy machine, and each one costs 70 ms.
   const slice = { rows: 25_000, ms: 2_000 };
   const options = { holder: 'test', leaseMs: FILL_MS, slice, fill: slice, now: () => performance.now() };
-  const fold = makeFold(store.pool, ROLLUP_RESULTS, options);
+  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, options);
   while ((await fold.step()).kind !== 'idle');
 }
 

@@ -74,6 +74,7 @@ it('each metric moves with its subject', () =>
 
       // A lost race: the batch is decided again.
       await world.rows('create sequence lost');
+      await world.rows('grant usage on sequence lost to public');
       await world.rows(
         `create function lose_once() returns trigger language plpgsql as $$ begin
           if nextval('lost') = 1 then raise exception using errcode = '40001', message = 'lost'; end if; return new; end $$`,

@@ -186,7 +186,7 @@ testWith(findPrometheus('prometheus'))(
         const worker = await world.started();
         const { port } = await worker.waitForLog('serving health and metrics');
         const secret = aSecret();
-        const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl }, { hook: secret });
+        const webhook = await startWebhook({ DATABASE_URL: world.writerUrl }, { hook: secret });
         const byWebhook = senderTo(webhook.port, 'hook', secret);
         const { port: hookPort } = await webhook.command.waitForLog('serving health and metrics');
         const logless = await startWithoutLog(world.databaseUrl, secret);

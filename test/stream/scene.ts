@@ -31,7 +31,7 @@ export interface Scene {
 /** A world with a webhook in it. */
 export function withWebhook(more: Settings, work: (scene: Scene) => Promise<void>): Promise<void> {
   return inWorld({ topics, operators }, async (world) => {
-    const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl, ...more }, { [HOOK]: secret });
+    const webhook = await startWebhook({ DATABASE_URL: world.writerUrl, ...more }, { [HOOK]: secret });
     await work({ world, webhook, send: senderTo(webhook.port, HOOK, secret) });
   });
 }

@@ -140,7 +140,7 @@ describe('a request to the webhook', () => {
       const secret = aSecret();
       await world.apply([anOperator({ connections: [{ id: MARKER, transport: 'webhook' }] })]);
       const { command, port } = await startWebhook(
-        { DATABASE_URL: world.databaseUrl, OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint },
+        { DATABASE_URL: world.writerUrl, OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint },
         { [MARKER]: secret },
       );
       const send = senderTo(port, MARKER, secret);

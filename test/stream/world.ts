@@ -8,11 +8,13 @@ import { until } from '../../dev/servers/deadline';
 import { deleteTopics } from '../../dev/servers/topics';
 import type { ConnectionEntry, OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
 import { applyReference } from '../../src/ledger/reference-store';
+import { grantRoles } from '../../src/ledger/roles';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { makeLogger } from '../../src/telemetry/logger';
 import { anOperator } from '../support/builders';
 import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../support/kafka';
 import { damagesOf, migratedDatabase, rowsOf, type TextRow, withClient } from '../support/ledger';
+import { makeRole } from '../support/roles';
 import { databaseUrl, dropDatabase, kafkaBrokers, ownServers, withAdmin } from '../support/servers';
 import {
   drained,
@@ -42,8 +44,11 @@ export interface World<Name extends string> {
   readonly deadLetterTopic: string;
   readonly groupId: string;
   readonly brokers: string[];
+  /** Of the owner. */
   readonly databaseUrl: string;
-  /** For workers. */
+  /** Of a role with the rights of a writer. Workers and webhooks use it, as in production. */
+  readonly writerUrl: string;
+  /** For commands, which act as the owner. */
   readonly settings: Settings;
   /** Starts a worker, which is killed at the end of the world. */
   start(more?: Settings, options?: WorkerOptions): RunningCommand;
@@ -94,6 +99,8 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     migratedDatabase(server),
     freshTopics(options.topics, id, brokers),
   ]);
+  const writer = await makeRole(url, 'writer');
+  await grantRoles(url, [{ role: 'writer', name: writer.name }]);
   const deadLetterTopic = `dead-letter.${id}`;
   const groupId = `promo-test-${id}`;
   // Silent: a test that stops the server expects the errors.
@@ -124,7 +131,7 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
   };
   const workers: RunningCommand[] = [];
   const start = (more: Settings = {}, workerOptions: WorkerOptions = {}) => {
-    const worker = startWorker({ ...settings, ...more }, workerOptions);
+    const worker = startWorker({ ...settings, DATABASE_URL: writer.url, ...more }, workerOptions);
     workers.push(worker);
     return worker;
   };
@@ -135,6 +142,7 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     groupId,
     brokers,
     databaseUrl: url,
+    writerUrl: writer.url,
     settings,
     start,
     async started(more, workerOptions) {
@@ -188,7 +196,10 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     async close() {
       await Promise.all(workers.map((worker) => worker.kill()));
       await pool.end();
-      if (!servers?.origin.postgres) await dropDatabase(url, server);
+      if (!servers?.origin.postgres) {
+        await dropDatabase(url, server);
+        await withClient(server, (client) => client.query(`drop role ${writer.name}`));
+      }
       if (servers?.origin.kafka) return;
       const ours = [...Object.values<string>(topics), deadLetterTopic];
       await withAdmin((admin) => deleteTopics(admin, ours), brokers);

@@ -8,6 +8,7 @@ import { makeOutbox } from '../../src/promotion-publishing/outbox';
 import { makeCompletionPublisher } from '../../src/promotion-publishing/publisher';
 import type { OnCompletions } from '../../src/promotion-publishing/send-completions';
 import { makeOperatorTopics } from '../../src/publishing/operator-topics';
+import { asRole } from './as-role';
 
 /** Completions of two operators: acme has a target and a leaderboard, bravo a target. */
 const PROMOTIONS = `
@@ -81,7 +82,7 @@ export function aCompletionPublisher(options: TestPublisherOptions) {
     clock = systemClock,
   } = options;
   return makeCompletionPublisher({
-    outbox: makeOutbox(store, holder, leaseMs),
+    outbox: makeOutbox(asRole(store, 'completions'), holder, leaseMs),
     sender,
     topics: makeOperatorTopics(pattern, pattern, () => []),
     clock,

@@ -20,21 +20,27 @@ import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { textQuery } from '../../src/postgres/texts';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
 import { makeLogger } from '../../src/telemetry/logger';
+import { asRole, grantTestRoles } from './as-role';
 import * as builders from './builders';
 import { databaseUrl, dropDatabase } from './servers';
 
 // --- databases
 
 export const MIGRATIONS = join(__dirname, '../../migrations');
+const ROLES = join(__dirname, '../../src/ledger/roles.ts');
 /** Two test files that need the template at once wait for one another. */
 const TEMPLATE_LOCK = 7_302_118_445;
 const CONNECT_DEADLINE_MS = 10_000;
 const LOCK_WAIT_BEGINS_WITHIN_MS = 5_000;
 const STATEMENT_DEADLINE_MS = 120_000;
 
-/** Another migration, or another month, needs another template: the migration creates the months' tables. */
+/**
+ * Another migration, other rights, or another month need another template: the migration creates the months'
+ * tables.
+ */
 function templateName(): string {
   const hash = createHash('sha256').update(new Date().toISOString().slice(0, 7));
+  hash.update(readFileSync(ROLES));
   for (const name of readdirSync(MIGRATIONS).sort()) {
     hash.update(name).update(readFileSync(join(MIGRATIONS, name)));
   }
@@ -85,6 +91,7 @@ export async function migratedDatabase(server: string = databaseUrl()): Promise<
       const unfinished = `${template}_${randomBytes(4).toString('hex')}`;
       await client.query(`create database ${unfinished}`);
       await runMigrations(urlOf(server, unfinished));
+      await grantTestRoles(client, urlOf(server, unfinished));
       await client.query(`alter database ${unfinished} rename to ${template}`);
     }
     await client.query('select pg_advisory_unlock($1)', [TEMPLATE_LOCK]);
@@ -198,6 +205,8 @@ export interface StoreOptions {
   readonly own?: boolean;
   readonly reference?: ReferenceDocument;
   readonly maxConnections?: number;
+  /** The database is cloned from the template. Writers then act as the role of a writer. */
+  readonly isCloned?: boolean;
 }
 
 export interface WriterOptions {
@@ -263,7 +272,7 @@ async function empty(client: Client): Promise<void> {
 export async function freshStore(options: StoreOptions = {}): Promise<TestStore> {
   const isOrdinary = options.own !== true && options.server === undefined;
   const url = (isOrdinary ? idleDatabases.pop() : undefined) ?? (await migratedDatabase(options.server));
-  const store = new TestStore(url, options);
+  const store = new TestStore(url, { ...options, isCloned: true });
   await store.apply(options.reference ?? REFERENCE);
   return store;
 }
@@ -296,10 +305,11 @@ export class TestStore {
       logger,
     );
     this.pools.push(pool);
-    const ledger = makeLedger(pool, { fewEvents: options.fewEvents, cluster: options.cluster });
+    const asWriter = this.options.isCloned ? asRole(pool, 'writer') : pool;
+    const ledger = makeLedger(asWriter, { fewEvents: options.fewEvents, cluster: options.cluster });
     const intake = makeIntake({
       ledger: options.wrap?.(ledger) ?? ledger,
-      references: makeReferences(pool),
+      references: makeReferences(asWriter),
       sendDeadLetters:
         options.sendDeadLetters ??
         (async (letters) => {

@@ -2,12 +2,13 @@
 import { makeFold } from '../../src/fold/fold';
 import type { PostgresPool } from '../../src/postgres/pool';
 import { makePromotionResults } from '../../src/promotion-store/results';
+import { asRole } from './as-role';
 
 const SLICE = { rows: 20_000, ms: 500 };
 
 /** Folds until nothing is left. */
 export async function foldPromotions(pool: PostgresPool): Promise<void> {
-  const fold = makeFold(pool, makePromotionResults(), {
+  const fold = makeFold(asRole(pool, 'promotions'), makePromotionResults(), {
     ...{ holder: 'test', leaseMs: 10_000, now: () => performance.now(), slice: SLICE, fill: SLICE },
   });
   for (;;) {

@@ -143,7 +143,7 @@ const OF_REJECTIONS = ['paused'];
 test('each example of an error is an answer of the running service', () =>
   inWorld({ topics, operators: withSuspended }, async (world) => {
     const secrets: Record<string, string> = { [HOOK]: secret, [SUSPENDED]: aSecret(), [STRANGER]: aSecret() };
-    const settings = { DATABASE_URL: world.databaseUrl, WEBHOOK_SLOTS: '1' };
+    const settings = { DATABASE_URL: world.writerUrl, WEBHOOK_SLOTS: '1' };
     const { port } = await startWebhook(settings, secrets);
     const signerOf = (connectionId: string) => ({ connectionId, secret: secrets[connectionId] ?? '' });
     const ask = async (given: Provocation): Promise<unknown> => {

@@ -28,7 +28,7 @@ test('stops after 10 ids of each replica, names limit, reasons and remedy, and c
     },
     async (world) => {
       const settings = {
-        DATABASE_URL: world.databaseUrl,
+        DATABASE_URL: world.writerUrl,
         ...{ REJECT_LIMIT_PERCENT: '50', REJECT_MIN_EVENTS: '20', REJECT_PAUSE_SECONDS: '8' },
       };
       const secrets = { [HOOK]: secret, 'other-hook': others };

@@ -29,7 +29,7 @@ test('a round of both transports is decided in the feed of tests, and no verdict
       const verdictTopic = String(world.topics.verdicts);
       const webhook = await startWebhook(
         {
-          DATABASE_URL: world.databaseUrl,
+          DATABASE_URL: world.writerUrl,
           KAFKA_BROKERS: process.env.KAFKA_BROKERS,
           VERDICT_TOPIC: verdictTopic,
         },

@@ -30,7 +30,7 @@ test('a webhook publishes to the topic of each operator, creates it, and one tha
     try {
       const { KAFKA_BROKERS } = world.settings;
       const { command, port } = await startWebhook(
-        { DATABASE_URL: world.databaseUrl, KAFKA_BROKERS, VERDICT_TOPIC: pattern },
+        { DATABASE_URL: world.writerUrl, KAFKA_BROKERS, VERDICT_TOPIC: pattern },
         SECRETS,
       );
       const created = () => command.logged('topic created').map(({ topic }) => topic);

@@ -68,7 +68,7 @@ async function storm(world: World<'main' | 'verdicts'>): Promise<void> {
   const { KAFKA_BROKERS } = world.settings;
   const VERDICT_TOPIC = world.topics.verdicts;
   const startOne = () =>
-    startWebhook({ DATABASE_URL: world.databaseUrl, KAFKA_BROKERS, VERDICT_TOPIC }, { [HOOK]: secret });
+    startWebhook({ DATABASE_URL: world.writerUrl, KAFKA_BROKERS, VERDICT_TOPIC }, { [HOOK]: secret });
   const webhooks = await Promise.all(Array.from({ length: WEBHOOKS }, startOne));
   const plans = Array.from({ length: SENDERS }, () =>
     Array.from({ length: REQUESTS }, () => events(1 + random.below(40))),

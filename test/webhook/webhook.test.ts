@@ -228,7 +228,7 @@ test('a request without a free slot within half a second is answered 503, and on
 
 test('while Postgres is away requests are undecided, and they are decided when sent again [W5] [U1]', () =>
   inOwnWorld({ need: ['postgres'] }, { topics, operators }, async (world, { postgres }) => {
-    const { command, port } = await startWebhook({ DATABASE_URL: world.databaseUrl }, { [HOOK]: secret });
+    const { command, port } = await startWebhook({ DATABASE_URL: world.writerUrl }, { [HOOK]: secret });
     const send = senderTo(port, HOOK, secret);
     expect((await send(aLogin({ event_id: 'before' }))).status).toBe(200);
     await postgres.stop();
@@ -414,7 +414,7 @@ test('verdicts are published where a verdict topic is set, with the anomalies of
   inWorld({ topics: { verdicts: 1 }, operators: () => operators({}) }, async (world) => {
     const { port } = await startWebhook(
       {
-        DATABASE_URL: world.databaseUrl,
+        DATABASE_URL: world.writerUrl,
         KAFKA_BROKERS: world.settings.KAFKA_BROKERS,
         VERDICT_TOPIC: world.topics.verdicts,
       },
@@ -537,7 +537,7 @@ describe('the process', () => {
 
   test('does not start at a port that is taken, and names the setting', () =>
     withWebhook({}, async ({ world, webhook }) => {
-      const settings = { DATABASE_URL: world.databaseUrl, WEBHOOK_PORT: String(webhook.port) };
+      const settings = { DATABASE_URL: world.writerUrl, WEBHOOK_PORT: String(webhook.port) };
       await expect(startWebhook(settings, { [HOOK]: secret })).rejects.toThrow(
         /WEBHOOK_PORT cannot be served: listen EADDRINUSE.*the webhook cannot start/,
       );
@@ -669,7 +669,7 @@ describe('send', () => {
 
   test('sends unanswered requests again until they are answered', () =>
     inWorld({ topics, operators }, async (world) => {
-      const settings = { DATABASE_URL: world.databaseUrl };
+      const settings = { DATABASE_URL: world.writerUrl };
       const before = await startWebhook(settings, { [HOOK]: secret });
       await before.command.kill();
       const command = run(JSON.stringify(aLogin({ event_id: 'a' })), before.port);
