@@ -80,7 +80,8 @@ const REVERSED_OF_PLAYERS = `select decided_at as at, operator_no, brand_no, kin
 
 /**
  * Adds the verdicts of a slice, and the reversals of the rounds that opened near it: behind $5, and not
- * before $4. One scan finds them all. A round has the number of its first batch, so it has no event before.
+ * before $4. One further scan finds them all, where there are any. It keeps no other row. A round has the
+ * number of its first batch, so it has no event before.
  *
  * @returns the refunded rounds that opened earlier
  */
@@ -93,17 +94,20 @@ const FOLD: Statement = {
     case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
   from promo_store.history h
   join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
-  where h.verdict_id > least($2::bigint, $5::bigint) and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
+  where h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
 ), refunds as materialized (
   select x.round_no, coalesce(x.refunded_at, x.opened_at) as refunded_at,
-    x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} > $5 and x.opened_at >= $4 as is_near
+    x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} > $5::bigint and x.opened_at >= $4 as is_near
   from read s
   cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
-  where s.verdict_id > $2 and s.refund is not null
+  where s.refund is not null
 ), reversed as materialized (
-  select s.decided_at, x.refunded_at, s.operator_no, s.brand_no, s.kind, s.currency_no, coalesce(s.amount_minor, 0) as amount_minor, s.game_id, s.player_ref
-  from read s join refunds x on x.round_no = s.round_no and x.is_near
-  where s.counted
+  select h.decided_at, x.refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind, coalesce(h.currency_no, 0::smallint) as currency_no,
+    coalesce(h.amount_minor, 0) as amount_minor, ${GAME}, h.player_ref
+  from refunds x
+  join promo_store.history h on h.round_no = x.round_no
+  join promo_store.feeds f on f.feed_no = h.feed_no
+  where x.is_near and h.counted and h.verdict_id > $5::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
 ), cells as materialized (
   select date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00') as hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, counted, game_id,
     count(*) as verdicts, coalesce(sum(amount_minor), 0) as amount_minor, count(delay) as timed, count(*) filter (where delay < 0) as early,
@@ -111,7 +115,7 @@ const FOLD: Statement = {
     count(*) filter (where delay <= 10) as within_10s, count(*) filter (where delay <= 60) as within_1m,
     count(*) filter (where delay <= 600) as within_10m, count(*) filter (where delay <= 3600) as within_1h,
     count(*) filter (where delay <= 86400) as within_1d, max(decided_at) as newest_at, min(verdict_id) as place
-  from read where verdict_id > $2 group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+  from read group by 1, 2, 3, 4, 5, 6, 7, 8, 9
 ), hours as (
   insert into promo_store.rollup_verdicts as r (generation, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no,
     verdicts, amount_minor, timed, early, within_100ms, within_1s, within_10s, within_1m, within_10m, within_1h, within_1d)
@@ -127,7 +131,7 @@ const FOLD: Statement = {
   from cells where counted
   union all
   ${REVERSALS}`)}, ${addPlayers(`select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
-  from read where verdict_id > $2 and player_ref is not null
+  from read where player_ref is not null
   union all
   ${REVERSED_OF_PLAYERS}`)}
 select coalesce(sum(verdicts), 0), max(newest_at), (select string_agg(round_no::text, ',') from refunds where not is_near) from cells`,
