@@ -51,6 +51,8 @@ test('every view for analysts, and each of its columns, has a comment', () => {
         'operations',
         'partitions',
         'player_ids',
+        'player_ledger_daily',
+        'players_daily',
         'promotion_coverage',
         'promotion_documents',
         'promotion_progress',
