@@ -348,7 +348,7 @@ describe('very many headers', () => {
     ['unclaimed', 'shared', login('nobody'), 'unclaimed'],
     ['of an unknown schema on an own topic', 'hostile', framed(UNKNOWN_SCHEMA, '{}'), 'schema_unknown'],
   ] as const)(
-    '4,000 records of 1,000, %s, in batches of a few kilobytes: memory is bounded, and other records are decided [S4 S5]',
+    '4,000 records of 1,000, %s: memory is bounded, and other records are decided [S4 S5]',
     (_, name, value, reason) =>
       beside(
         async ({ topics }, broker) => {
