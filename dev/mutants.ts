@@ -144,17 +144,42 @@ export function mutate({ name, changes }: Mutant, sources: ReadonlyMap<string, s
       throw new MutantError(
         `${name} no longer applies: the lines that it replaces are ${place === undefined ? 'in no file' : `in ${places.length} places: ${places.map(({ path, from }) => `${path}:${from + 1}`).join(', ')}`}. Make the same defect in the present code, and write the lines of "git diff" that show its place into ${join(MUTANTS_DIRECTORY, name)}${EXTENSION}. If the defect is impossible now, write another one.`,
       );
+    const replacedBy = laterDefinition(place, sources);
+    if (replacedBy !== undefined)
+      throw new MutantError(
+        `${name} breaks nothing: ${replacedBy} defines again what ${place.path}:${place.from + 1} defines. Write the lines of ${replacedBy} into ${join(MUTANTS_DIRECTORY, name)}${EXTENSION}.`,
+      );
     place.lines.splice(place.from, change.old.length, ...change.new);
     mutated.set(place.path, place.lines.join('\n'));
   }
   return mutated;
 }
 
-function findPlaces(
-  path: string,
-  text: string,
-  { old }: Change,
-): { path: string; lines: string[]; from: number }[] {
+const DEFINITION = /^create (?:or replace )?(function|view) ([\w.]+)/;
+
+/** The later migration that replaces the function or view of a place in a migration. */
+function laterDefinition(place: Place, sources: ReadonlyMap<string, string>): string | undefined {
+  if (!place.path.startsWith(MIGRATIONS)) return undefined;
+  const [, kind, name] =
+    place.lines
+      .slice(0, place.from + 1)
+      .map((line) => DEFINITION.exec(line))
+      .findLast((found) => found !== null) ?? [];
+  if (name === undefined) return undefined;
+  const again = new RegExp(`^create (?:or replace )?${kind} ${name.replaceAll('.', '\\.')}\\b`, 'm');
+  return [...sources].find(
+    ([path, text]) => path.startsWith(MIGRATIONS) && path > place.path && again.test(text),
+  )?.[0];
+}
+
+/** The lines of a file, and where those of a change begin. */
+interface Place {
+  readonly path: string;
+  readonly lines: string[];
+  readonly from: number;
+}
+
+function findPlaces(path: string, text: string, { old }: Change): Place[] {
   // The words of the longest line rule most files out, before their lines are compared.
   const longest = old.reduce((best, line) => (line.trim().length > best.length ? line.trim() : best), '');
   if (!text.includes(longest)) return [];
