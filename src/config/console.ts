@@ -1,7 +1,7 @@
 /** The settings of the console: its port, and the tokens of operators. */
 import { group } from './reading';
 import { jsonEntries, networks, type Parsed, portNumber, type Secret, secret, setting } from './setting';
-import { looksSecret } from './webhook';
+import { idOrPlace } from './webhook';
 
 export interface ConsoleSettings {
   readonly port: number;
@@ -57,27 +57,26 @@ const LEAST_DIFFERENT = 10;
  * swapped.
  */
 export function readTokens(text: string): Parsed<ConsoleTokens> {
-  const wrong = (problem: string) => ({ problem, remedy: REMEDY });
-  const written = jsonEntries(text);
-  if (typeof written === 'string') return wrong(written);
-  const tokens = new Map<string, string[]>();
   const owners = new Map<string, string>();
-  for (const [index, [operator, value]] of written.entries()) {
-    const id = looksSecret(operator) ? `entry ${index + 1}` : JSON.stringify(operator);
-    const list: unknown[] = Array.isArray(value) ? value : [value];
-    if (operator === '' || list.length === 0) return wrong(`has no token for ${id}, or no operator`);
-    const read: string[] = [];
-    for (const token of list) {
-      if (typeof token !== 'string' || !TOKEN.test(token))
-        return wrong(`has a wrong form in a token of ${id}: it is not 32 to 256 visible ASCII characters`);
-      if (new Set(token).size < LEAST_DIFFERENT)
-        return wrong(`has a token of ${id} that is easy to guess: it has few different characters`);
-      if (owners.has(token))
-        return wrong(`has one token twice, for ${owners.get(token)} and ${id}: it would name two operators`);
-      owners.set(token, id);
-      read.push(token);
-    }
-    tokens.set(operator, read);
-  }
-  return tokens.size === 0 ? wrong('names no operator') : { value: tokens };
+  return jsonEntries(text, {
+    remedy: REMEDY,
+    none: 'names no operator',
+    read(operator, value, place) {
+      const name = idOrPlace(operator, place);
+      const list: unknown[] = Array.isArray(value) ? value : [value];
+      if (operator === '' || list.length === 0) return `has no token for ${name}, or no operator`;
+      const tokens: string[] = [];
+      for (const token of list) {
+        if (typeof token !== 'string' || !TOKEN.test(token))
+          return `has a wrong form in a token of ${name}: it is not 32 to 256 visible ASCII characters`;
+        if (new Set(token).size < LEAST_DIFFERENT)
+          return `has a token of ${name} that is easy to guess: it has few different characters`;
+        if (owners.has(token))
+          return `has one token twice, for ${owners.get(token)} and ${name}: it would name two operators`;
+        owners.set(token, name);
+        tokens.push(token);
+      }
+      return { value: tokens };
+    },
+  });
 }

@@ -106,17 +106,43 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32));
 }
 
-/** The entries of a JSON object; for another text the problem, in words that do not repeat the text. */
-export function jsonEntries(text: string): readonly (readonly [string, unknown])[] | string {
+/** The most faults of one setting that are named. */
+const MOST_FAULTS = 5;
+
+/** How the entries of a setting are read, such as the secrets of each connection. */
+export interface Entries<T> {
+  readonly remedy: string;
+  /** The problem of an object without entries. */
+  readonly none: string;
+  /** @returns the value of an entry, or its problem. @param place the number of the entry, from 1 */
+  readonly read: (id: string, value: unknown, place: number) => { readonly value: T } | string;
+}
+
+/** Reads a JSON object. The problem names the faults of all entries, and repeats no text of the setting. */
+export function jsonEntries<T>(
+  text: string,
+  { remedy, none, read }: Entries<T>,
+): Parsed<ReadonlyMap<string, T>> {
+  const wrong = (problem: string) => ({ problem, remedy });
   let written: unknown;
   try {
     written = JSON.parse(text);
   } catch {
-    return 'is not JSON';
+    return wrong('is not JSON');
   }
   if (typeof written !== 'object' || written === null || Array.isArray(written))
-    return 'is not a JSON object';
-  return Object.entries(written);
+    return wrong('is not a JSON object');
+  const values = new Map<string, T>();
+  const problems: string[] = [];
+  for (const [index, [id, value]] of Object.entries(written).entries()) {
+    const entry = read(id, value, index + 1);
+    if (typeof entry === 'string') problems.push(entry);
+    else values.set(id, entry.value);
+  }
+  const more = problems.splice(MOST_FAULTS).length;
+  if (more > 0) problems.push(`and ${more} more`);
+  if (problems.length > 0) return wrong(problems.join('; '));
+  return values.size === 0 ? wrong(none) : { value: values };
 }
 
 export function url(...protocols: string[]) {

@@ -126,32 +126,31 @@ const [LEAST_BYTES, MOST_BYTES] = [24, 64];
  * swapped.
  */
 export function readSecrets(text: string): Parsed<WebhookSecrets> {
-  const wrong = (problem: string) => ({ problem, remedy: REMEDY });
-  const written = jsonEntries(text);
-  if (typeof written === 'string') return wrong(written);
-  const secrets = new Map<string, Buffer[]>();
-  for (const [index, [connection, value]] of written.entries()) {
-    if (looksSecret(connection) && typeof value === 'string' && !looksSecret(value))
-      return wrong(`has a secret where an id belongs, at entry ${index + 1}: exchange the two`);
-    if (PREFIXED.test(connection)) return wrong(`has a secret where an id belongs, at entry ${index + 1}`);
-    const list: unknown[] = Array.isArray(value) ? value : [value];
-    const keys = list.map(decodeSecret);
-    const id = idOrPlace(connection, index);
-    if (keys.length === 0) return wrong(`has no secret for ${id}`);
-    const wrongAt = keys.indexOf(undefined);
-    if (wrongAt >= 0)
-      return wrong(
-        `has a wrong form in ${keys.length > 1 ? `secret ${wrongAt + 1}` : 'the secret'} of ${id}: it is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} bytes in base64`,
-      );
-    secrets.set(
-      connection,
-      keys.filter((key) => key !== undefined),
-    );
-  }
-  const shared = sharedSecret(secrets);
-  if (shared !== undefined)
-    return wrong(`has the same secret for ${shared}, so that each could send as the other`);
-  return secrets.size === 0 ? wrong('names no connection') : { value: secrets };
+  const owners = new Map<string, { readonly connection: string; readonly name: string }>();
+  return jsonEntries(text, {
+    remedy: REMEDY,
+    none: 'names no connection',
+    read(connection, value, place) {
+      if (looksSecret(connection) && typeof value === 'string' && !looksSecret(value))
+        return `has a secret where an id belongs, at entry ${place}: exchange the two`;
+      if (PREFIXED.test(connection)) return `has a secret where an id belongs, at entry ${place}`;
+      const name = idOrPlace(connection, place);
+      const list: unknown[] = Array.isArray(value) ? value : [value];
+      if (list.length === 0) return `has no secret for ${name}`;
+      const keys: Buffer[] = [];
+      for (const [index, written] of list.entries()) {
+        const key = decodeSecret(written);
+        if (key === undefined)
+          return `has a wrong form in ${list.length > 1 ? `secret ${index + 1}` : 'the secret'} of ${name}: it is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} bytes in base64`;
+        const owner = owners.get(key.toString('base64'));
+        if (owner !== undefined && owner.connection !== connection)
+          return `has the same secret for ${owner.name} and ${name}, so that each could send as the other`;
+        owners.set(key.toString('base64'), { connection, name });
+        keys.push(key);
+      }
+      return { value: keys };
+    },
+  });
 }
 
 const PREFIXED = /^whsec/i;
@@ -163,9 +162,9 @@ export function looksSecret(text: string): boolean {
   return PREFIXED.test(text) || (text.length >= SECRET_LENGTH && /^[\w+/=-]+$/.test(text));
 }
 
-/** The id of a connection, or its place where the id may be a secret. */
-function idOrPlace(id: string, index: number): string {
-  return looksSecret(id) ? `entry ${index + 1}` : JSON.stringify(id);
+/** The id of an entry, or its place where the id may be a secret. @param place from 1 */
+export function idOrPlace(id: string, place: number): string {
+  return looksSecret(id) ? `entry ${place}` : JSON.stringify(id);
 }
 
 /** Decodes a secret; undefined where it cannot be used. */
@@ -175,20 +174,4 @@ function decodeSecret(secret: unknown): Buffer | undefined {
   if (!BASE64.test(base64)) return undefined;
   const key = Buffer.from(base64, 'base64');
   return key.length >= LEAST_BYTES && key.length <= MOST_BYTES ? key : undefined;
-}
-
-/** Names two connections that share a secret. */
-function sharedSecret(secrets: WebhookSecrets): string | undefined {
-  const owners = new Map<string, string>();
-  const ids = [...secrets.keys()];
-  for (const [connection, keys] of secrets) {
-    for (const key of keys) {
-      const text = key.toString('base64');
-      const owner = owners.get(text) ?? connection;
-      if (owner !== connection)
-        return [owner, connection].map((id) => idOrPlace(id, ids.indexOf(id))).join(' and ');
-      owners.set(text, connection);
-    }
-  }
-  return undefined;
 }

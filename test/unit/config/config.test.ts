@@ -527,6 +527,11 @@ describe('the webhook', () => {
     ['a number', { a: 5 }, 'has a wrong form in the secret of "a": it is'],
     ['one of two', { a: [secretOf(24), 'XSECRETX'] }, 'has a wrong form in secret 2 of "a": it is'],
     [
+      'two faulty connections',
+      { a: secretOf(23), b: secretOf(24), c: [] },
+      'has a wrong form in the secret of "a": it is not whsec_ and 24 to 64 bytes in base64; has no secret for "c"',
+    ],
+    [
       'one of two connections',
       { a: secretOf(24), b: [secretOf(25), secretOf(24)] },
       'has the same secret for "a" and "b"',

@@ -102,6 +102,17 @@ test.each([
   expect(read.problem).not.toContain(ACME.slice(1));
 });
 
+test('the faults of all operators are named at once, five at most', () => {
+  const read = readTokens(JSON.stringify({ acme: 'short', bravo: [], cirrus: BRAVO }));
+  expect(read).toMatchObject({
+    problem: expect.stringMatching(/^has a wrong form in a token of "acme": .*; has no token for "bravo"/),
+  });
+  const many = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`op-${index}`, []]));
+  expect(readTokens(JSON.stringify(many))).toMatchObject({
+    problem: expect.stringMatching(/"op-4", or no operator; and 3 more$/),
+  });
+});
+
 test('an operator may have several tokens', () => {
   expect(readTokens(JSON.stringify({ acme: [ACME, NEW], bravo: BRAVO }))).toEqual({
     value: TOKENS.set('bravo', [BRAVO]),
