@@ -1,15 +1,15 @@
 /**
- * The life of a service: a command that serves until a signal, or one of its parts, stops it. Worker and
+ * The life of a service: a command that serves until a signal, or one of its components, stops it. Worker and
  * webhook share it.
  *
  *     starting -> serving -> stopping -> stopped
  *         \________________/
  *
- * - starting: the parts start in order, each after the part before it. A failed start, or a signal, leads to
- *   stopping.
- * - serving: all parts are started. The service is ready if every part is.
- * - stopping: the parts refuse new work, and then stop in reverse order, each within its deadline.
- * - stopped: nothing runs. A part that was late is cut by the end of the process.
+ * - starting: the components start in order, each after the one before it. A failed start, or a signal, leads
+ *   to stopping.
+ * - serving: all components are started. The service is ready if every component is.
+ * - stopping: the components refuse new work, and then stop in reverse order, each within its deadline.
+ * - stopped: nothing runs. A component that was late is cut by the end of the process.
  *
  * A second signal ends the process at once, in every state.
  */
@@ -20,43 +20,43 @@ import { type Clock, inTime, LATE } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import type { Health } from '../telemetry/health-server';
 
-/** A part of a service. `T` is the running part, which its start returns. */
-export interface Part<T> {
+/** A component of a service. `T` is the running component, which its start returns. */
+export interface Component<T> {
   readonly name: string;
-  /** Starts the part. A failed start has to clean up after itself: `stop` is not called then. */
+  /** Starts the component. A failed start has to clean up after itself: `stop` is not called then. */
   start(): T | Promise<T>;
-  /** Refuses new work. Called for each part before any part stops, and before the deadlines begin. */
+  /** Refuses new work. Called for each component before any stops, and before the deadlines begin. */
   quiesce?(running: T): Promise<unknown>;
   /**
-   * Stops the part. Work that is not finished within `withinMs` is cut.
+   * Stops the component. Work that is not finished within `withinMs` is cut.
    *
-   * @returns false if the part has cut work itself
+   * @returns false if the component has cut work itself
    */
   stop?(running: T, withinMs: number): Promise<unknown>;
   /** False if only a restart helps. */
   isLive?(running: T): boolean;
-  /** False if the part cannot do its work now. */
+  /** False if the component cannot do its work now. */
   isReady?(running: T): boolean;
   /** Problems that somebody has to act on although the service is ready. */
   notes?(running: T): readonly string[];
-  /** Resolves with a reason once the part ends the service by itself. Must resolve once `stop` is aborted. */
+  /** Resolves with a reason once the component ends the service. Must resolve once `stop` is aborted. */
   ended?(running: T, stop: AbortSignal): Promise<string>;
 }
 
-/** The handle by which a service starts its parts. */
+/** The handle by which a service starts its components. */
 export interface Starting {
   /** Aborted as soon as the service has to stop. */
   readonly stop: AbortSignal;
-  /** Starts a part. @throws the error of its start, or StoppedEarly if a signal came meanwhile */
-  start<T>(part: Part<T>): Promise<T>;
+  /** Starts a component. @throws the error of its start, or StoppedEarly if a signal came meanwhile */
+  start<T>(component: Component<T>): Promise<T>;
 }
 
 export interface Service {
   /** "worker", "webhook". */
   readonly name: string;
-  /** Starts the parts in order. */
+  /** Starts the components in order. */
   readonly start: (starting: Starting) => Promise<void>;
-  /** The time in which all parts together have to stop. */
+  /** The time in which all components together have to stop. */
   readonly stopWithinMs: number;
   /** The exit code of a service that stopped for this reason. */
   readonly codeOf: (reason: string) => number;
@@ -84,34 +84,34 @@ export interface Ended {
 
 /** The reason of a stop by a signal. */
 export const BY_SIGNAL = 'stop requested';
-/** The reason of a stop by a part that cannot go on. */
+/** The reason of a stop by a component that cannot go on. */
 export const FAILURE = 'failed';
 
 /**
- * Each part that stops later has this much of the time reserved. So a part that hangs does not keep the parts
- * behind it from closing their connections.
+ * Each component that stops later has this much of the time reserved. So a component that hangs does not keep
+ * those behind it from closing their connections.
  */
-const RESERVED_A_PART_MS = 100;
+const RESERVED_FOR_EACH_MS = 100;
 /** The most time that is reserved, and the time that stopping takes after a failed start. */
 const CLOSE_WITHIN_MS = 500;
 
-/** The service had to stop before all parts were started. */
+/** The service had to stop before all components were started. */
 class StoppedEarly extends Error {
   override readonly name = 'StoppedEarly';
 }
 
-/** A started part, with its running value bound. */
+/** A started component, with its running value bound. */
 type Started = ReturnType<typeof bind>;
 
-function bind<T>(part: Part<T>, running: T) {
+function bind<T>(component: Component<T>, running: T) {
   return {
-    name: part.name,
-    quiesce: () => part.quiesce?.(running),
-    stop: part.stop && ((withinMs: number) => part.stop?.(running, withinMs)),
-    isLive: () => part.isLive?.(running) ?? true,
-    isReady: () => part.isReady?.(running) ?? true,
-    notes: () => part.notes?.(running) ?? [],
-    ended: part.ended && ((stop: AbortSignal) => part.ended?.(running, stop)),
+    name: component.name,
+    quiesce: () => component.quiesce?.(running),
+    stop: component.stop && ((withinMs: number) => component.stop?.(running, withinMs)),
+    isLive: () => component.isLive?.(running) ?? true,
+    isReady: () => component.isReady?.(running) ?? true,
+    notes: () => component.notes?.(running) ?? [],
+    ended: component.ended && ((stop: AbortSignal) => component.ended?.(running, stop)),
   };
 }
 
@@ -124,7 +124,7 @@ export async function runService(service: Service, surroundings: Surroundings): 
   const { name, stopWithinMs, codeOf, details } = service;
   const { clock, logger } = surroundings;
   const stopping = new AbortController();
-  const parts: Started[] = [];
+  const components: Started[] = [];
   let state: 'starting' | 'serving' | 'stopping' | 'stopped' = 'starting';
 
   surroundings.onSignal((signal) => {
@@ -136,48 +136,49 @@ export async function runService(service: Service, surroundings: Surroundings): 
     stopping.abort();
   });
   const health = await surroundings.openHealth({
-    live: () => parts.every((part) => part.isLive()),
-    ready: () => state === 'serving' && !stopping.signal.aborted && parts.every((part) => part.isReady()),
-    notes: () => parts.flatMap((part) => part.notes()),
+    live: () => components.every((component) => component.isLive()),
+    ready: () =>
+      state === 'serving' && !stopping.signal.aborted && components.every((component) => component.isReady()),
+    notes: () => components.flatMap((component) => component.notes()),
   });
-  parts.push(bind({ name: 'health', start: () => health, stop: () => health.close() }, health));
+  components.push(bind({ name: 'health', start: () => health, stop: () => health.close() }, health));
 
-  /** @returns the names of the parts that were late, or cut work */
-  async function stopParts(withinMs: number): Promise<string[]> {
+  /** @returns the names of the components that were late, or cut work */
+  async function stopComponents(withinMs: number): Promise<string[]> {
     state = 'stopping';
     const stopBy = clock.now() + withinMs;
     const late: string[] = [];
-    while (parts.length > 0) {
-      const part = parts.pop();
-      if (part?.stop === undefined) continue;
-      const behind = parts.filter(({ stop }) => stop !== undefined).length;
-      const reserved = Math.min(CLOSE_WITHIN_MS, behind * RESERVED_A_PART_MS);
-      const partMs = Math.max(RESERVED_A_PART_MS, stopBy - clock.now() - reserved);
-      if (!(await stopPart(part, partMs))) late.push(part.name);
+    while (components.length > 0) {
+      const component = components.pop();
+      if (component?.stop === undefined) continue;
+      const behind = components.filter(({ stop }) => stop !== undefined).length;
+      const reserved = Math.min(CLOSE_WITHIN_MS, behind * RESERVED_FOR_EACH_MS);
+      const componentMs = Math.max(RESERVED_FOR_EACH_MS, stopBy - clock.now() - reserved);
+      if (!(await stopComponent(component, componentMs))) late.push(component.name);
     }
     state = 'stopped';
     if (late.length > 0)
-      logger.warn({ parts: late, withinMs }, 'connections did not close in time, dropping them');
+      logger.warn({ components: late, withinMs }, 'connections did not close in time, dropping them');
     return late;
   }
 
-  /** @returns whether the part has stopped in time. A part whose stop fails has nothing left to wait for. */
-  async function stopPart({ name: part, stop }: Started, withinMs: number): Promise<boolean> {
+  /** @returns whether the component stopped in time. Where its stop fails, nothing is left to wait for. */
+  async function stopComponent({ name: component, stop }: Started, withinMs: number): Promise<boolean> {
     try {
       const result = await inTime(clock, Promise.resolve(stop?.(withinMs)), withinMs);
       return result !== LATE && result !== false;
     } catch (error) {
-      logger.warn({ part, error: messageOf(error) }, 'part failed to stop');
+      logger.warn({ component, error: messageOf(error) }, 'component failed to stop');
       return true;
     }
   }
 
-  async function quiesceParts(): Promise<void> {
-    for (const { name: part, quiesce } of parts.toReversed()) {
+  async function quiesceComponents(): Promise<void> {
+    for (const { name: component, quiesce } of components.toReversed()) {
       try {
         await quiesce();
       } catch (error) {
-        logger.warn({ part, error: messageOf(error) }, 'part failed to refuse new work');
+        logger.warn({ component, error: messageOf(error) }, 'component failed to refuse new work');
       }
     }
   }
@@ -187,7 +188,7 @@ export async function runService(service: Service, surroundings: Surroundings): 
     try {
       return await Promise.race([
         aborted(stopping.signal).then(() => BY_SIGNAL),
-        ...parts.flatMap(({ ended }) => ended?.(stopping.signal) ?? []),
+        ...components.flatMap(({ ended }) => ended?.(stopping.signal) ?? []),
       ]);
     } catch (error) {
       logger.fatal({ error: explainShortly(error) }, `the ${name} cannot go on`);
@@ -198,10 +199,10 @@ export async function runService(service: Service, surroundings: Surroundings): 
   try {
     await service.start({
       stop: stopping.signal,
-      async start(part) {
+      async start(component) {
         if (stopping.signal.aborted) throw new StoppedEarly();
-        const running = await part.start();
-        parts.push(bind(part, running));
+        const running = await component.start();
+        components.push(bind(component, running));
         return running;
       },
     });
@@ -211,7 +212,7 @@ export async function runService(service: Service, surroundings: Surroundings): 
     if (isStopped) logger.info('stopped before the start was complete');
     else logger.fatal({ error: explainShortly(error) }, `the ${name} cannot start`);
     stopping.abort();
-    await stopParts(CLOSE_WITHIN_MS);
+    await stopComponents(CLOSE_WITHIN_MS);
     // A pending attempt to connect would keep the process alive.
     return { code: isStopped ? codeOf(BY_SIGNAL) : FAILED, isClean: false };
   }
@@ -220,8 +221,8 @@ export async function runService(service: Service, surroundings: Surroundings): 
   const reason = await untilEnd();
   state = 'stopping';
   logger.info({ reason, ...details }, 'stopping');
-  await quiesceParts();
-  const late = await stopParts(stopWithinMs);
+  await quiesceComponents();
+  const late = await stopComponents(stopWithinMs);
   logger.info('stopped');
   const isClean = late.length === 0;
   return { code: isClean ? codeOf(reason) : FAILED, isClean };

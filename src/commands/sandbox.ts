@@ -23,7 +23,7 @@ import { prepareSandboxTables, SANDBOX_SCHEMA } from '../sandbox/tables';
 import { makeLogger } from '../telemetry/logger';
 import { makeCallStore } from '../wallet/call-store';
 import { makeWalletCalls } from '../wallet/calls';
-import { BY_SIGNAL, type Part } from './lifecycle';
+import { BY_SIGNAL, type Component } from './lifecycle';
 import { readSandboxParts } from './sandbox-parts';
 import { makeStart, needStore, serveInTerminal } from './service';
 import { SANDBOX_SETTINGS } from './settings';
@@ -85,12 +85,12 @@ export async function sandbox(options: Options): Promise<number> {
         );
         const rounds = makeRounds({ store, calls, callStore, writeAmounts, clock, logger });
         if (wallets.length > 0) {
-          await start(loopPart('wallet calls', calls.run));
-          await start(loopPart('rounds', rounds.run));
+          await start(loopComponent('wallet calls', calls.run));
+          await start(loopComponent('rounds', rounds.run));
         }
         if (intakes.length > 0)
           await start(
-            loopPart('publisher', (stop) => publishRounds({ store, intakes, clock, logger }, stop)),
+            loopComponent('publisher', (stop) => publishRounds({ store, intakes, clock, logger }, stop)),
           );
         const operations = {
           ...makeOperations({ config, store: sessions, clock, newId }),
@@ -118,8 +118,11 @@ export async function sandbox(options: Options): Promise<number> {
   );
 }
 
-/** A part that repeats its work until it is stopped. */
-function loopPart(name: string, run: (stop: AbortSignal) => Promise<void>): Part<() => Promise<void>> {
+/** A component that repeats its work until it is stopped. */
+function loopComponent(
+  name: string,
+  run: (stop: AbortSignal) => Promise<void>,
+): Component<() => Promise<void>> {
   return {
     name,
     start() {

@@ -1,6 +1,6 @@
 /**
- * The parts that worker and webhook share, and the process around both. lifecycle.ts has the order in which
- * parts start and stop.
+ * The components that worker and webhook share, and the process around both. lifecycle.ts has the order in
+ * which components start and stop.
  */
 import type { Logger } from 'pino';
 import { explainShortly, Unable } from '../cli/explain-error';
@@ -22,7 +22,7 @@ import { type Health, serveHealth } from '../telemetry/health-server';
 import { startHeartbeat } from '../telemetry/heartbeat';
 import { limitRate, makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
-import { type Part, runService, type Service, type Surroundings } from './lifecycle';
+import { type Component, runService, type Service, type Surroundings } from './lifecycle';
 
 /** How often the tables of the coming months are checked and created. */
 const MONTHS_EVERY_MS = 3_600_000;
@@ -36,7 +36,7 @@ const START_RETRY_MS = 2_000;
 const START_TRY_MS = 25_000;
 /** How often a heartbeat file that cannot be written is reported. */
 const HEARTBEAT_FAULT_EVERY_MS = 60_000;
-/** The longest time to send the last traces. Half of the time of their part limits them too. */
+/** The longest time to send the last traces. Half of the time of their component limits them too. */
 const LAST_TRACES_WITHIN_MS = 2_000;
 
 /** A service, with the settings and tools of the process around it. */
@@ -48,7 +48,7 @@ export interface ServedService extends Service {
 
 /**
  * Runs a service as this process: until SIGTERM, SIGINT, the end of its terminal, or that of one of its
- * parts.
+ * components.
  *
  * @returns the exit code
  */
@@ -126,8 +126,8 @@ async function openHealth(
   }
 }
 
-/** The part that creates the tables of the coming months regularly. */
-export function monthsPart(store: Store, logger: Logger): Part<NodeJS.Timeout> {
+/** The component that creates the tables of the coming months regularly. */
+export function monthsComponent(store: Store, logger: Logger): Component<NodeJS.Timeout> {
   const ensure = () => {
     ensureMonths(store).catch((error: unknown) =>
       logger.error({ error: messageOf(error) }, 'cannot create the tables of the next months'),
@@ -140,12 +140,12 @@ export function monthsPart(store: Store, logger: Logger): Part<NodeJS.Timeout> {
   };
 }
 
-/** The part of the traces; its value is null if they are off. Late traces never change the exit code. */
-export function tracingPart(
+/** The component of the traces; its value is null if they are off. Late traces never change the exit code. */
+export function tracingComponent(
   traces: Traces | null,
   options: Omit<TracingOptions, 'headers'>,
   logger: Logger,
-): Part<Tracing | null> {
+): Component<Tracing | null> {
   return {
     name: 'traces',
     start: () => loadTracing(traces, options, logger),

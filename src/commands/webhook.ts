@@ -19,7 +19,7 @@ import { type ServerDeps, serveWebhook } from '../webhook/server';
 import { servedCheckPage } from './check-page';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveSecrets } from './live-secrets';
-import { makeStart, monthsPart, needStore, serve, tracingPart } from './service';
+import { makeStart, monthsComponent, needStore, serve, tracingComponent } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
 import { startDeciding } from './webhook-parts';
@@ -48,7 +48,7 @@ export async function webhook(): Promise<number> {
         start: () => makePool({ ...DATABASE, maxConnections: WEBHOOK.slots + 1, applicationName }, logger),
         stop: (pool) => pool.end(),
       });
-      const tracing = await start(tracingPart(TRACES, { version }, logger));
+      const tracing = await start(tracingComponent(TRACES, { version }, logger));
       const secrets = makeLiveSecrets(WEBHOOK.secrets, systemClock.now, logger);
       const step = makeStart(stop, logger);
       await needStore(step, DATABASE, pool);
@@ -66,7 +66,7 @@ export async function webhook(): Promise<number> {
           stop: ({ sender }) => sender.stop(),
         });
       }
-      await start(monthsPart(pool, logger));
+      await start(monthsComponent(pool, logger));
       const { port, slots, maxEvents, maxBytes, trustedProxies, connections, connectionsPerAddress } =
         WEBHOOK;
       const deciding = await startDeciding(

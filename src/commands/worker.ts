@@ -31,7 +31,7 @@ import { observeState, observeThrottling, observeTopics } from '../stream/worker
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { BY_SIGNAL, FAILURE } from './lifecycle';
-import { makeStart, monthsPart, needStore, observeSteps, serve, tracingPart } from './service';
+import { makeStart, monthsComponent, needStore, observeSteps, serve, tracingComponent } from './service';
 import { WORKER_SETTINGS } from './settings';
 import { unreadTopics } from './unread-topics';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
@@ -126,9 +126,9 @@ export async function worker(options: { drain: boolean }): Promise<number> {
           ended: (drain, stop) => drain.until(stop),
         });
       const tracing = await start(
-        tracingPart(config.TRACES, { groupId: config.KAFKA_GROUP_ID, version }, logger),
+        tracingComponent(config.TRACES, { groupId: config.KAFKA_GROUP_ID, version }, logger),
       );
-      await start(monthsPart(pool, logger));
+      await start(monthsComponent(pool, logger));
 
       let fail = (): void => undefined;
       const failed = new Promise<string>((resolve) => {

@@ -1,7 +1,13 @@
-/** The life of a service, with parts that fail, hang or end it at every position. */
+/** The life of a service, with components that fail, hang or end it at every position. */
 import { Writable } from 'node:stream';
 import pino from 'pino';
-import { BY_SIGNAL, FAILURE, type Part, runService, type Service } from '../../../src/commands/lifecycle';
+import {
+  BY_SIGNAL,
+  type Component,
+  FAILURE,
+  runService,
+  type Service,
+} from '../../../src/commands/lifecycle';
 import { type Clock, systemClock } from '../../../src/lib/clock';
 import type { Health } from '../../../src/telemetry/health-server';
 
@@ -33,9 +39,9 @@ function impatientClock(): Clock {
   };
 }
 
-type Change = Partial<Part<string>>;
+type Change = Partial<Component<string>>;
 
-/** Runs a service of three parts. @param changes by the name of the part */
+/** Runs a service of three components. @param changes by the name of the component */
 function run(changes: Readonly<Record<string, Change>> = {}, more: Partial<Service> = {}): Scene {
   const events: string[] = [];
   const lines: Record<string, unknown>[] = [];
@@ -96,7 +102,7 @@ const settled = () => new Promise<void>((resolve) => setTimeout(resolve, 5));
 const messages = ({ lines }: Scene) => lines.map(({ msg }) => msg);
 const never = () => new Promise<never>(() => undefined);
 
-test('parts start in order, refuse new work before any stops, and stop in reverse order', async () => {
+test('components start in order, refuse new work before any stops, and stop in reverse order', async () => {
   const scene = run();
   await settled();
   scene.signal();
@@ -116,7 +122,7 @@ describe.each(NAMES.map((name, place) => ({ name, before: NAMES.slice(0, place) 
     const starts = [...before, name].map((each) => `start ${each}`);
 
     test.each(['rejects', 'throws'])(
-      '%s at its start, the parts before it stop, and the code is 1',
+      '%s at its start, the components before it stop, and the code is 1',
       async (how) => {
         const scene = run({
           [name]: {
@@ -140,7 +146,7 @@ describe.each(NAMES.map((name, place) => ({ name, before: NAMES.slice(0, place) 
       },
     );
 
-    test('is starting when a signal comes, no further part starts, and the started parts stop', async () => {
+    test('is starting when a signal comes, no further component starts, and the started components stop', async () => {
       const scene: Scene = run({
         [name]: {
           async start() {
@@ -179,7 +185,7 @@ describe.each(NAMES.map((name, place) => ({ name, before: NAMES.slice(0, place) 
       expect(scene.events.slice(7)).toEqual([...stops.map((each) => `stop ${each}`), 'close health']);
       expect(
         scene.lines.find(({ msg }) => msg === 'connections did not close in time, dropping them'),
-      ).toMatchObject({ parts: [name] });
+      ).toMatchObject({ components: [name] });
     });
 
     test('cuts work at its stop, the code is 1', async () => {
@@ -196,7 +202,7 @@ describe.each(NAMES.map((name, place) => ({ name, before: NAMES.slice(0, place) 
       expect(await scene.ended).toEqual({ code: 0, isClean: true });
       expect(scene.events.at(-1)).toBe('close health');
       expect(scene.lines.find(({ level }) => level === 40)).toMatchObject({
-        part: name,
+        component: name,
         error: 'broken pipe',
       });
     });
@@ -204,7 +210,7 @@ describe.each(NAMES.map((name, place) => ({ name, before: NAMES.slice(0, place) 
     test.each([
       ['drained', 0],
       [FAILURE, 1],
-    ])('ends the service as %s, all parts stop, and the code is %i', async (reason, code) => {
+    ])('ends the service as %s, all components stop, and the code is %i', async (reason, code) => {
       const scene = run({ [name]: { ended: async () => reason } });
       expect(await scene.ended).toEqual({ code, isClean: true });
       expect(scene.lines[0]).toMatchObject({ msg: 'stopping', reason });
@@ -233,7 +239,7 @@ describe.each(NAMES.map((name, place) => ({ name, before: NAMES.slice(0, place) 
   },
 );
 
-test('the service is live at once, ready from the start of its last part on, and not once it has to stop', async () => {
+test('the service is live at once, ready from the start of its last component on, and not once it has to stop', async () => {
   const scene = run({ stream: { start: () => settled().then(() => 'stream') } });
   expect([scene.health.live(), scene.health.ready()]).toEqual([true, false]);
   await settled();
@@ -244,7 +250,7 @@ test('the service is live at once, ready from the start of its last part on, and
   await scene.ended;
 });
 
-test('a second signal ends the process at once, while parts start and while they stop', async () => {
+test('a second signal ends the process at once, while components start and while they stop', async () => {
   const starting = run({ store: { start: never } });
   starting.signal();
   expect(starting.exits).toEqual([]);
@@ -260,7 +266,7 @@ test('a second signal ends the process at once, while parts start and while they
   await stopping.ended;
 });
 
-test('each part has what time is left, and leaves some to the parts that stop after it', async () => {
+test('each component has what time is left, and leaves some to the components that stop after it', async () => {
   const given: number[] = [];
   const keep = async (_: string, withinMs: number) => {
     given.push(withinMs);
@@ -270,7 +276,7 @@ test('each part has what time is left, and leaves some to the parts that stop af
   await settled();
   scene.signal();
   await scene.ended;
-  // 100 ms are reserved for each part behind: three, then two, then one, which is the health.
+  // 100 ms are reserved for each component behind: three, then two, then one, which is the health.
   expect(given).toEqual([STOP_WITHIN_MS - 300, 100, 200]);
 });
 
@@ -282,7 +288,7 @@ test('where health cannot be served nothing starts', async () => {
       stopWithinMs: STOP_WITHIN_MS,
       codeOf: () => 0,
       async start() {
-        started.push('parts');
+        started.push('components');
       },
     },
     {
