@@ -1,4 +1,6 @@
 /** Players in the rollups: exact beside refunds, erasures and retention, and kept no longer than history. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { makeRandom } from '../../dev/random';
 import { type Fold, makeFold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
@@ -13,6 +15,7 @@ import {
   aWin,
   freshStore,
   type Json,
+  MIGRATIONS,
   type TestStore,
 } from '../support/ledger';
 
@@ -171,6 +174,32 @@ test('between the calls of an erasure, slices of both names end in one player, a
     '0',
   );
   await foldAll(fold);
+  await expectRecount();
+});
+
+test('rollups from before players were counted get them by a rebuild that the migration begins [L5]', async () => {
+  const migration = readFileSync(join(MIGRATIONS, '0042_player_counts.sql'), 'utf8');
+  const [, begin = ''] =
+    /^-- Rollups that are shown have no players yet.*?$(.*?)^-- -{10}/ms.exec(migration) ?? [];
+  expect(begin).toContain('insert into promo_store.fold_generations');
+  const partition = store.partition('acme');
+  const fold = aFold(5);
+  await partition.read(
+    aBet({ event_id: 'b1', round_id: 'r1', player_ref: 'ann' }),
+    aBet({ event_id: 'b2', round_id: 'r2', player_ref: 'ben' }),
+  );
+  await foldAll(fold);
+  // The store as it was before the migration, in which a rebuild may have begun.
+  await store.pool.query('truncate promo_store.rollup_players, promo_store.rollup_player_counts');
+  await store.pool.query(`insert into promo_store.fold_generations (fold, generation, state, after, lineage, complete_since, reason)
+    values ('rollups', 2, 'filling', -1, promo.lineage(), '-infinity', 'asked for')`);
+  await store.pool.query(begin);
+  await partition.read(aBet({ event_id: 'b3', round_id: 'r3', player_ref: 'cid' }));
+  await foldAll(fold);
+  expect(await players('bet')).toBe(3);
+  expect(await store.rows('select distinct generation from promo_store.rollup_player_counts')).toEqual([
+    ['3'],
+  ]);
   await expectRecount();
 });
 
