@@ -143,6 +143,7 @@ export function cancelMove(request: MoveRequest, report: MoveReport = () => unde
       const { feeds, partitions } = await reservedNumbers(to, operator);
       await deleteRows(
         to,
+        operator,
         feeds.map(([, no]) => no),
         partitions.map(([, no]) => no),
         report,
@@ -303,6 +304,7 @@ const DELETE_AT_ONCE = 20_000;
 
 async function deleteRows(
   client: Client,
+  operator: string,
   feeds: readonly number[],
   partitions: readonly number[],
   report: MoveReport,
@@ -321,18 +323,15 @@ async function deleteRows(
     await deleteInParts(client, name, parent === 'unstored' ? ofPartitions : ofFeeds, report);
   // A slice of the pseudonyms may have read the deleted rows: wait for its end.
   await client.query('select promo_store.wait_for_pseudonyms()');
-  await deleteInParts(
-    client,
-    'pseudonyms',
-    `operator_id in (select operator_id from promo_store.feeds where ${ofFeeds})`,
-    report,
-  );
+  // A store that the operator has left has no feeds of it any more.
+  await deleteInParts(client, 'pseudonyms', 'operator_id = $1', report, [operator]);
   await client.query('select promo_store.wait_for_rollups()');
   await deleteInParts(
     client,
     'rollup_players',
-    `operator_no in (select operator_no from promo_store.feeds where ${ofFeeds})`,
+    'operator_no = (select operator_no from promo_store.operators where operator_id = $1)',
     report,
+    [operator],
   );
   await client.query(`delete from promo_store.dropped_rows where ${ofPartitions}`);
   await client.query(`delete from promo_store.partitions where ${ofPartitions}`);
@@ -348,6 +347,7 @@ async function leave(
   const { feeds, partitions } = await leavingNumbers(from, operator);
   await deleteRows(
     from,
+    operator,
     feeds.map(({ no }) => no),
     partitions,
     report,
@@ -361,11 +361,18 @@ async function leave(
   });
 }
 
-async function deleteInParts(from: Client, table: string, where: string, report: MoveReport): Promise<void> {
+async function deleteInParts(
+  from: Client,
+  table: string,
+  where: string,
+  report: MoveReport,
+  values: readonly string[] = [],
+): Promise<void> {
   let deleted = 0;
   for (;;) {
     const { rowCount } = await from.query(
       `delete from promo_store.${table} where ctid = any(array(select ctid from promo_store.${table} where ${where} limit ${DELETE_AT_ONCE}))`,
+      [...values],
     );
     deleted += rowCount ?? 0;
     if ((rowCount ?? 0) < DELETE_AT_ONCE) break;
