@@ -405,6 +405,19 @@ test('promotions are counted again in the new cell, with equal ids where the ver
   expect(of(here, 'bets')).toEqual(held);
   // The second version of a is the first one of b.
   expect(of(here, 'changed')).toHaveLength(2);
+
+  // A player of whom the old cell keeps completions is erased there, too.
+  const kept = there.map(([, , , , player]) => player ?? '');
+  expect(kept.length).toBeGreaterThan(0);
+  for (const player of new Set(kept))
+    await erasePlayer(
+      a.url,
+      { requestedBy: 'test' },
+      { operator: 'acme', player, batch: 1_000 },
+      () => undefined,
+    );
+  const players = (await completionsOf(a, 'acme')).map(([, , , , player]) => player);
+  expect(players).toEqual(kept.map(() => expect.stringMatching(/^erased:/)));
   const ids = new Set(of(there, 'changed').map(([id]) => id));
   expect(of(here, 'changed').filter(([id]) => ids.has(id ?? null))).toEqual([]);
 });
