@@ -7,8 +7,6 @@ import { type Clock, systemClock, type Timer } from '../lib/clock';
 export interface JointAnswer<T> {
   /** The items that a topic did not take, by topic. */
   readonly unsent: ReadonlyMap<string, readonly T[]>;
-  /** How many topics the request had. */
-  readonly topics: number;
 }
 
 /** Sends items by one request. */
@@ -16,11 +14,7 @@ type SendAll<T> = (items: readonly T[]) => Promise<JointAnswer<T>>;
 
 /** A request that takes longer holds up no other one: its broker may never answer. */
 const SLOW_MS = 500;
-/** Requests begin as many milliseconds apart as the last one had topics, but no more than this. */
-const MOST_APART_MS = 200;
-/** After so long without a further batch, nothing more may come before the request is sent. */
-const QUIET_MS = 40;
-/** So many items wait for nothing. One request has no more of them, unless they are of one batch. */
+/** One request has no more items, unless they are of one batch. */
 export const MANY_ITEMS = 16_000;
 
 interface Batch<T> {
@@ -30,26 +24,23 @@ interface Batch<T> {
 }
 
 /**
- * @returns sends a batch together with others, and resolves with the answer to the whole request. The first
- * batch after a pause is sent at once.
+ * @returns sends a batch together with those that came during the request before it, and resolves with the
+ * answer to the whole request. While no request is under way, a batch is sent at once.
  */
 export function makeJointRequests<T>(
   send: SendAll<T>,
   clock: Pick<Clock, 'now' | 'after' | 'cancel'> = systemClock,
 ): (items: readonly T[]) => Promise<JointAnswer<T>> {
   const waiting: Batch<T>[] = [];
-  let waitingItems = 0;
   let inFlight = 0;
-  let [beganAt, notBefore, lastBatchAt] = [0, 0, 0];
+  let beganAt = 0;
   let timer: Timer | undefined;
 
   function beginIfDue(): void {
     clock.cancel(timer);
     timer = undefined;
     if (waiting.length === 0) return;
-    const freeAt = inFlight > 0 ? beganAt + SLOW_MS : 0;
-    const fullAt = waitingItems >= MANY_ITEMS ? 0 : Math.min(notBefore, lastBatchAt + QUIET_MS);
-    const waitMs = Math.max(freeAt, fullAt) - clock.now();
+    const waitMs = inFlight > 0 ? beganAt + SLOW_MS - clock.now() : 0;
     if (waitMs > 0) timer = clock.after(waitMs, beginIfDue);
     else void request(taken());
   }
@@ -60,21 +51,17 @@ export function makeJointRequests<T>(
       items += batch.items.length;
       return index > 0 && items > MANY_ITEMS;
     });
-    const batches = waiting.splice(0, beyond < 0 ? waiting.length : beyond);
-    for (const batch of batches) waitingItems -= batch.items.length;
-    return batches;
+    return waiting.splice(0, beyond < 0 ? waiting.length : beyond);
   }
 
   async function request(batches: readonly Batch<T>[]): Promise<void> {
     const [only] = batches;
-    const began = clock.now();
-    beganAt = began;
+    beganAt = clock.now();
     inFlight++;
     try {
       const items =
         only !== undefined && batches.length === 1 ? only.items : batches.flatMap((each) => each.items);
       const answer = await send(items);
-      notBefore = began + Math.min(answer.topics, MOST_APART_MS);
       for (const { resolve } of batches) resolve(answer);
     } catch (error) {
       for (const { reject } of batches) reject(error);
@@ -87,8 +74,6 @@ export function makeJointRequests<T>(
   return (items) =>
     new Promise((resolve, reject) => {
       waiting.push({ items, resolve, reject });
-      waitingItems += items.length;
-      lastBatchAt = clock.now();
       beginIfDue();
     });
 }

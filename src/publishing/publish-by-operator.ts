@@ -32,7 +32,7 @@ export function makePublishByOperator(
       writer.encode(answer),
     );
     for (const [topic, count] of counts) if (!unsent.has(topic)) onVerdicts(topic, count, true);
-    return { unsent, topics: counts.size };
+    return { unsent };
   });
 
   /** The verdicts that need a request for their topic alone. */
