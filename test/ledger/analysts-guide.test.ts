@@ -1,10 +1,8 @@
 /** The twenty questions of the analysts' guide, on the story behind their samples. */
 import { readQuestions, readStory, type Scene } from '../../dev/analysts-guide';
 import { expandMacros, readDashboard } from '../../dev/grafana';
-import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { aRollupFold, foldAll } from '../support/folds';
 import { freshStore, type Json, rowsOf, type TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
@@ -19,7 +17,7 @@ let analyst: { name: string; url: string };
 beforeAll(async () => {
   store = await freshStore({ own: true });
   await decideStory();
-  await foldAll();
+  await foldAll(aRollupFold(store.pool));
   await givePseudonyms();
   reader = await makeRole(store.url, 'reader');
   analyst = await makeRole(store.url, 'analyst');
@@ -84,18 +82,6 @@ async function decideStory(): Promise<void> {
   expect(await store.rows('select opened_at, refunded_at from promo_store.refunds')).toEqual([
     ['2026-11-02 12:00:00+00', '2026-11-03 10:00:00+00'],
   ]);
-}
-
-async function foldAll(): Promise<void> {
-  const slice = { rows: 1_000_000, ms: 10_000 };
-  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    holder: 'guide',
-    leaseMs: 10_000,
-    slice,
-    fill: slice,
-    now: () => performance.now(),
-  });
-  for (;;) if ((await fold.step()).kind === 'idle') return;
 }
 
 test('the guide has twenty questions, each of at most five lines of SQL', () => {

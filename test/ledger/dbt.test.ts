@@ -2,12 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findPython } from '../../dev/python';
 import { until } from '../../dev/servers/deadline';
-import { makeFold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { grantRoles } from '../../src/ledger/roles';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
 import { type Dbt, makeDbt } from '../support/dbt';
+import { aRollupFold, foldAll } from '../support/folds';
 import { HeldWriter } from '../support/held-writer';
 import { aBet, aDeposit, aRefund, aWin, freshStore, type TestStore } from '../support/ledger';
 import { testWhere } from '../support/needed';
@@ -72,18 +70,6 @@ const TURNOVER =
   'select bets, turnover::float, refunded_turnover::float, net_turnover::float, net_result::float';
 const turnover = () => store.rows(`${TURNOVER} from analytics.turnover_daily order by day`);
 
-async function foldAll(): Promise<void> {
-  const slice = { rows: 1_000_000, ms: 10_000 };
-  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    holder: 'dbt',
-    leaseMs: 10_000,
-    slice,
-    fill: slice,
-    now: () => performance.now(),
-  });
-  for (;;) if ((await fold.step()).kind === 'idle') return;
-}
-
 /** Moves the verdicts of a round into January. */
 async function moveToJanuary(roundId: string): Promise<void> {
   store.damaged = true;
@@ -109,7 +95,7 @@ testWhere(python)(
     await acme.read(aBet({ event_id: 'e-3', round_id: 'r-old' }));
     await acme.read({ ...aBet({ event_id: 'e-4', round_id: 'r-2' }), occurred_at: 'now' });
     await moveToJanuary('r-old');
-    await foldAll();
+    await foldAll(aRollupFold(store.pool));
     await build();
     await expectEqualCopies();
     expect(await turnover()).toEqual([

@@ -1,14 +1,12 @@
 /** The move of an operator between two stores: its events keep their verdicts, and count once. */
 
 import type { ReferenceDocument } from '../../src/domain/reference';
-import { makeFold } from '../../src/fold/fold';
 import { cancelMove, type MoveRequest, moveOperator, planMove } from '../../src/ledger/move-operator';
 import { copySteps } from '../../src/ledger/moved-rows';
 import { erasePlayer } from '../../src/ledger/operations';
 import { applyPromotions } from '../../src/promotion-store/documents';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
 import { attributeAll } from '../support/attributions';
+import { aRollupFold, foldAll } from '../support/folds';
 import {
   aBet,
   aDeposit,
@@ -145,11 +143,8 @@ test('a moved operator looks as before, and is gone from its old cell [K1]', asy
 
 test('rollups and pseudonyms of the old cell keep no player of a moved operator, and counts stay [L6]', async () => {
   await decideInA();
-  const slice = { rows: 1_000, ms: 500 };
-  const fold = makeFold(asRole(a.pool, 'rollups'), ROLLUP_RESULTS, {
-    ...{ holder: 'test', leaseMs: 10_000, slice, fill: slice, now: () => performance.now() },
-  });
-  while ((await fold.step()).kind !== 'idle');
+  const fold = aRollupFold(a.pool);
+  await foldAll(fold);
   await fold.release();
   await a.rows(`insert into promo_store.pseudonyms (key_no, operator_id, player_ref, player_id)
     select 1, operator_id, 'p-1', md5(operator_id) from promo_store.operators`);

@@ -1,15 +1,13 @@
 /** The figures of a report, from the views and from the rollups, as the role of a reader. */
 import { fillStore } from '../../dev/bench/filled-store';
 import { makeRandom } from '../../dev/random';
-import { makeFold } from '../../src/fold/fold';
 import { grantRoles } from '../../src/ledger/roles';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import type { VerdictReport } from '../../src/report/data';
 import { reportPage } from '../../src/report/page';
 import { type ReportRequest, readReport, UnknownOperator } from '../../src/report/report';
 import { UnusableRange } from '../../src/report/window';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { aRollupFold, foldAll } from '../support/folds';
 import {
   aBet,
   aDeposit,
@@ -43,14 +41,6 @@ function reportOf(asked: Partial<ReportRequest> = {}): Promise<VerdictReport> {
     ...{ operator: 'acme', span: {}, timeZone: 'UTC', withinMs: 30_000, madeBy: '1.0.0' },
     ...asked,
   });
-}
-
-async function foldAll(): Promise<void> {
-  const slice = { rows: 200_000, ms: 500 };
-  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    ...{ holder: 'test', leaseMs: 10_000, slice, fill: slice, now: () => performance.now() },
-  });
-  for (;;) if ((await fold.step()).kind === 'idle') return;
 }
 
 /** Three brands, two currencies, a refund, faults, resends, and another operator with equal ids. */
@@ -173,14 +163,14 @@ test('the rollups and the views give one report', async () => {
   const span = { to: Date.now() + 60_000 };
   const views = await reportOf({ span });
   expect([views.coverage.verdicts_from, views.coverage.amounts_from]).toEqual(['views', 'views']);
-  await foldAll();
+  await foldAll(aRollupFold(store.pool));
   const rollups = await reportOf({ span });
   expect([rollups.coverage.verdicts_from, rollups.coverage.amounts_from]).toEqual(['rollups', 'rollups']);
   expect(figuresAlone(rollups)).toEqual(figuresAlone(views));
 });
 
 test('rollups that are behind are not read', async () => {
-  await foldAll();
+  await foldAll(aRollupFold(store.pool));
   await story();
   await store.rows(
     `update promo_store.fold_generations set caught_up_at = caught_up_at - interval '11 minutes' returning 1`,
@@ -221,7 +211,7 @@ test('months of history give one report from the rollups and from the views, in 
   const zones = ['UTC', 'Europe/Warsaw', 'Asia/Kolkata'];
   const before = new Map<string, VerdictReport>();
   for (const timeZone of zones) before.set(timeZone, await reportOf({ span, timeZone }));
-  await foldAll();
+  await foldAll(aRollupFold(store.pool));
   const sources: string[] = [];
   for (const timeZone of zones) {
     const [views, rollups] = [before.get(timeZone), await reportOf({ span, timeZone })];

@@ -1,8 +1,7 @@
 /** A sender that makes up games: the ledger by day stays small, exact, and goes on. */
 import { randomBytes } from 'node:crypto';
-import { makeFold } from '../../src/fold/fold';
-import { MOST_GAMES, OTHER_GAMES, ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { MOST_GAMES, OTHER_GAMES } from '../../src/rollups/rollups';
+import { aRollupFold, foldAll } from '../support/folds';
 import { aBet, aRefund, freshStore, type Json, type TestStore } from '../support/ledger';
 
 const FURTHER = 60;
@@ -15,17 +14,7 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 const fold = () =>
-  makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    holder: 'test',
-    leaseMs: 10_000,
-    slice: { rows: BATCH, ms: 500 },
-    fill: { rows: 200_000, ms: 500 },
-    now: () => performance.now(),
-  });
-
-async function foldAll(folding: ReturnType<typeof fold>): Promise<void> {
-  while ((await folding.step()).kind !== 'idle');
-}
+  aRollupFold(store.pool, { slice: { rows: BATCH, ms: 500 }, fill: { rows: 200_000, ms: 500 } });
 
 const betOn = (game: string, name: string | number): Json =>
   aBet({ event_id: `b-${name}`, round_id: `r-${name}`, game: { id: game }, amount: '1.00' });

@@ -2,11 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeRandom } from '../../dev/random';
-import { type Fold, makeFold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { forgetDroppedPlayerSums } from '../../src/ledger/player-sums';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { aRollupFold, foldAll } from '../support/folds';
 import {
   aBet,
   aDeposit,
@@ -27,20 +25,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-function aFold(rows = 200_000): Fold {
-  const slice = { rows, ms: 500 };
-  return makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    holder: 'test',
-    leaseMs: 10_000,
-    slice,
-    fill: slice,
-    now: () => performance.now(),
-  });
-}
-
-async function foldAll(fold: Fold): Promise<void> {
-  while ((await fold.step()).kind !== 'idle');
-}
+const aFold = (rows = 200_000) => aRollupFold(store.pool, { slice: { rows, ms: 500 } });
 
 const COUNTS = 'select day, operator_id, brand, kind, players from promo.players_daily order by 1, 2, 3, 4';
 const COUNTED = `select (decided_at at time zone 'utc')::date, operator_id, brand, kind, count(distinct player_ref) from promo.facts

@@ -1,9 +1,7 @@
 /** Rollups on a server of its own, whose store moves to a replica, also to one that lacks commits. */
 import { execFileSync } from 'node:child_process';
 import { until } from '../../dev/servers/deadline';
-import { makeFold } from '../../src/fold/fold';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { aRollupFold } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { ownServers, restartAsReplica } from '../support/servers';
 
@@ -11,14 +9,7 @@ const STEP_WITHIN_MS = 20_000;
 /** Two servers of their own are started one after the other, three times. */
 jest.setTimeout(120_000);
 
-const aFold = (store: TestStore) =>
-  makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    holder: 'test',
-    leaseMs: 10_000,
-    slice: { rows: 1_000, ms: 500 },
-    fill: { rows: 1_000, ms: 500 },
-    now: () => performance.now(),
-  });
+const aFold = (store: TestStore) => aRollupFold(store.pool, { slice: { rows: 1_000, ms: 500 } });
 
 test('a replica that becomes the primary goes on with the cursor that it has [L5]', async () => {
   const environment = { ...process.env, STACK: 'processes' };

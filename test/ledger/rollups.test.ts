@@ -2,9 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
-import { type Fold, makeFold } from '../../src/fold/fold';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { aRollupFold, foldAll } from '../support/folds';
 import { heldFor } from '../support/held-writer';
 import {
   aBet,
@@ -28,24 +26,8 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 let holders = 0;
-function aFold(slice = { rows: 200_000, ms: 500 }, leaseMs = 10_000): Fold {
-  return makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, {
-    holder: `test ${holders++}`,
-    leaseMs,
-    slice,
-    fill: slice,
-    now: () => performance.now(),
-  });
-}
-
-/** Folds until nothing is left to do. */
-async function foldAll(fold: Fold): Promise<void> {
-  for (;;) {
-    const { kind } = await fold.step();
-    if (kind === 'idle') return;
-    if (kind === 'standby') throw new Error('another process folds');
-  }
-}
+const aFold = (slice = { rows: 200_000, ms: 500 }, leaseMs = 10_000) =>
+  aRollupFold(store.pool, { holder: `test ${holders++}`, slice, leaseMs });
 
 const HOURS = `select hour, operator_id, brand, connection_id, kind, verdict, reason, currency, verdicts, amount_minor, timed, early, within_1s, within_1d
 from promo.verdicts_hourly order by 1, 2, 3, 4, 5, 6, 7, 8`;

@@ -9,9 +9,7 @@ import { join } from 'node:path';
 import { forNow, IDS_OF_STORE, type Ids, QUESTIONS } from '../../dev/analysts-guide';
 import { fillStore, givePseudonyms } from '../../dev/bench/filled-store';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { makeFold } from '../../src/fold/fold';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
-import { asRole } from '../support/as-role';
+import { aRollupFold, foldAll } from '../support/folds';
 import { aBet, aRefund, freshStore, type TestStore, withClient } from '../support/ledger';
 
 const EVENTS = Number(process.env.RANGE_EVENTS ?? 1_000_000);
@@ -47,7 +45,7 @@ beforeAll(async () => {
   const [found] = await withClient(store.url, async (client) => (await client.query<Ids>(IDS_OF_STORE)).rows);
   ids = found ?? {};
   expect(Object.keys(ids)).toHaveLength(7);
-  await foldAll();
+  await countAll();
   await store.rows(
     'vacuum analyze promo_store.rollup_ledger, promo_store.rollup_verdicts, promo_store.rollup_players, promo_store.rollup_player_counts',
   );
@@ -59,12 +57,10 @@ afterAll(() => {
 });
 
 /** Counts all verdicts into the rollups. */
-async function foldAll(): Promise<void> {
+async function countAll(): Promise<void> {
   // A goal of half a second is met by ever smaller slices on a busy machine, and each one costs 70 ms.
   const slice = { rows: 25_000, ms: 2_000 };
-  const options = { holder: 'test', leaseMs: FILL_MS, slice, fill: slice, now: () => performance.now() };
-  const fold = makeFold(asRole(store.pool, 'rollups'), ROLLUP_RESULTS, options);
-  while ((await fold.step()).kind !== 'idle');
+  await foldAll(aRollupFold(store.pool, { leaseMs: FILL_MS, slice }));
 }
 
 const WEEK = `entered_at >= date_trunc('day', now() at time zone 'utc' - interval '7 days') at time zone 'utc'`;

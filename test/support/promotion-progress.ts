@@ -3,6 +3,7 @@ import { makeFold } from '../../src/fold/fold';
 import type { PostgresPool } from '../../src/postgres/pool';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { asRole } from './as-role';
+import { foldAll } from './folds';
 
 const SLICE = { rows: 20_000, ms: 500 };
 
@@ -11,9 +12,5 @@ export async function foldPromotions(pool: PostgresPool): Promise<void> {
   const fold = makeFold(asRole(pool, 'promotions'), makePromotionResults(), {
     ...{ holder: 'test', leaseMs: 10_000, now: () => performance.now(), slice: SLICE, fill: SLICE },
   });
-  for (;;) {
-    const { kind } = await fold.step();
-    if (kind === 'idle') return;
-    if (kind === 'standby') throw new Error('another process folds');
-  }
+  await foldAll(fold);
 }
