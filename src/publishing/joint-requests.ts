@@ -4,33 +4,28 @@
  */
 import { type Clock, systemClock, type Timer } from '../lib/clock';
 
-export interface JointAnswer<T> {
-  /** The items that a topic did not take, by topic. */
-  readonly unsent: ReadonlyMap<string, readonly T[]>;
-}
-
-/** Sends items by one request. */
-type SendAll<T> = (items: readonly T[]) => Promise<JointAnswer<T>>;
+/** Sends items by one request. @returns those that a topic did not take, by topic */
+type SendAll<T> = (items: readonly T[]) => Promise<ReadonlyMap<string, readonly T[]>>;
 
 /** A request that takes longer holds up no other one: its broker may never answer. */
 const SLOW_MS = 500;
 /** One request has no more items, unless they are of one batch. */
-export const MANY_ITEMS = 16_000;
+export const MOST_ITEMS = 16_000;
 
 interface Batch<T> {
   readonly items: readonly T[];
-  readonly resolve: (answer: JointAnswer<T>) => void;
+  readonly resolve: (unsent: ReadonlyMap<string, readonly T[]>) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * @returns sends a batch together with those that came during the request before it, and resolves with the
- * answer to the whole request. While no request is under way, a batch is sent at once.
+ * @returns sends a batch together with those that came during the request before it, and resolves with what
+ * no topic of the whole request took. While no request is under way, a batch is sent at once.
  */
 export function makeJointRequests<T>(
   send: SendAll<T>,
   clock: Pick<Clock, 'now' | 'after' | 'cancel'> = systemClock,
-): (items: readonly T[]) => Promise<JointAnswer<T>> {
+): SendAll<T> {
   const waiting: Batch<T>[] = [];
   let inFlight = 0;
   let beganAt = 0;
@@ -49,20 +44,17 @@ export function makeJointRequests<T>(
     let items = 0;
     const beyond = waiting.findIndex((batch, index) => {
       items += batch.items.length;
-      return index > 0 && items > MANY_ITEMS;
+      return index > 0 && items > MOST_ITEMS;
     });
     return waiting.splice(0, beyond < 0 ? waiting.length : beyond);
   }
 
   async function request(batches: readonly Batch<T>[]): Promise<void> {
-    const [only] = batches;
     beganAt = clock.now();
     inFlight++;
     try {
-      const items =
-        only !== undefined && batches.length === 1 ? only.items : batches.flatMap((each) => each.items);
-      const answer = await send(items);
-      for (const { resolve } of batches) resolve(answer);
+      const unsent = await send(batches.flatMap((each) => each.items));
+      for (const { resolve } of batches) resolve(unsent);
     } catch (error) {
       for (const { reject } of batches) reject(error);
     } finally {

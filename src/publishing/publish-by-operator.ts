@@ -32,7 +32,7 @@ export function makePublishByOperator(
       writer.encode(answer),
     );
     for (const [topic, count] of counts) if (!unsent.has(topic)) onVerdicts(topic, count, true);
-    return { unsent };
+    return unsent;
   });
 
   /** The verdicts that need a request for their topic alone. */
@@ -43,7 +43,7 @@ export function makePublishByOperator(
     const [first] = verdicts;
     if (first === undefined) return new Map();
     if (verdicts.every(({ topic }) => topic === first.topic)) return new Map([[first.topic, verdicts]]);
-    const { unsent } = await sendJointly(verdicts);
+    const unsent = await sendJointly(verdicts);
     const own = [...unsent].map(
       ([topic, its]) => [topic, its.filter((each) => each.writer === writer)] as const,
     );

@@ -1,6 +1,6 @@
 /** Requests with the verdicts of several batches: those that go together, and those that wait for nothing. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { MANY_ITEMS, makeJointRequests } from '../../../src/publishing/joint-requests';
+import { MOST_ITEMS, makeJointRequests } from '../../../src/publishing/joint-requests';
 
 /** A clock that moves by `pass` alone. */
 class HandClock {
@@ -39,7 +39,7 @@ function scene() {
   const send = makeJointRequests<string>((items) => {
     requests.push(items.length > 9 ? `${items.length} items` : items.join(' '));
     return new Promise((resolve, reject) => {
-      answers.push({ resolve: () => resolve({ unsent: new Map([['t', items]]) }), reject });
+      answers.push({ resolve: () => resolve(new Map([['t', items]])), reject });
     });
   }, clock);
   const answer = async (error?: Error) => {
@@ -57,22 +57,22 @@ test('the first batch is sent at once, and those that come meanwhile go together
   const others = [send(['b', 'c']), send(['d'])];
   expect(requests).toEqual(['a']);
   await answer();
-  expect((await first).unsent.get('t')).toEqual(['a']);
+  expect((await first).get('t')).toEqual(['a']);
   expect(requests).toEqual(['a', 'b c d']);
   await answer();
-  for (const other of others) expect((await other).unsent.get('t')).toEqual(['b', 'c', 'd']);
+  for (const other of others) expect((await other).get('t')).toEqual(['b', 'c', 'd']);
 });
 
 test('a request has a limited number of verdicts, unless they are of one batch', async () => {
   const { requests, send, answer } = scene();
   const batch = (length: number) => Array.from({ length }, () => 'x');
   void send(['a']);
-  for (const length of [MANY_ITEMS - 10, 10, 11, MANY_ITEMS + 1]) void send(batch(length));
+  for (const length of [MOST_ITEMS - 10, 10, 11, MOST_ITEMS + 1]) void send(batch(length));
   await answer();
-  expect(requests).toEqual(['a', `${MANY_ITEMS} items`]);
+  expect(requests).toEqual(['a', `${MOST_ITEMS} items`]);
   await answer();
   await answer();
-  expect(requests.slice(2)).toEqual(['11 items', `${MANY_ITEMS + 1} items`]);
+  expect(requests.slice(2)).toEqual(['11 items', `${MOST_ITEMS + 1} items`]);
 });
 
 test('a request without an answer holds others up for half a second, and no longer', async () => {
