@@ -307,18 +307,24 @@ const FORGET_CALLS = 10_000;
  * @returns their number
  * @throws StoreError
  */
-export async function forgetWalletCalls(
+export function forgetWalletCalls(
   database: string | StoreAccess,
   firstKept: string,
   leastMonths: number,
 ): Promise<number> {
+  const text = `select promo.forget_wallet_calls(least($1::date at time zone 'utc', now() - make_interval(months => $2)), $3)::text`;
+  return untilNone(database, DROP_TIMEOUT_MS, text, [firstKept, leastMonths, FORGET_CALLS]);
+}
+
+/** Runs a statement that returns how many rows it deleted, until there are none. @returns their number */
+export async function untilNone(
+  database: string | StoreAccess,
+  timeoutMs: number,
+  text: string,
+  values: readonly unknown[],
+): Promise<number> {
   for (let sum = 0; ; ) {
-    const [[gone] = []] = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS }, (query) =>
-      query(
-        `select promo.forget_wallet_calls(least($1::date at time zone 'utc', now() - make_interval(months => $2)), $3)::text`,
-        [firstKept, leastMonths, FORGET_CALLS],
-      ),
-    );
+    const [[gone] = []] = await inStore(database, { timeoutMs }, (query) => query(text, values));
     if (Number(gone) === 0) return sum;
     sum += Number(gone);
   }
