@@ -53,8 +53,8 @@ export function makeSeenIds(most = Number.POSITIVE_INFINITY): SeenIds {
     slots *= 2;
     words = new Uint32Array(slots * WORDS);
     for (let at = 0; at < old.length; at += WORDS) {
-      const moved = old.subarray(at, at + WORDS);
-      if (moved[6] !== 0) words.set(moved, find(moved));
+      const entry = old.subarray(at, at + WORDS);
+      if (entry[6] !== 0) words.set(entry, find(entry));
     }
   }
 

@@ -94,7 +94,7 @@ function unaccountedIn({ low, high, committed }: Position, stored: StoredPartiti
 }
 
 /**
- * Whether the group has moved to this cluster and has read nothing here yet. A mirror has then set the
+ * Whether the group has changed to this cluster and has read nothing here yet. A mirror has then set the
  * offset, and the store has the records before it from the other cluster.
  */
 function isDecidedElsewhere({ topic, partition, note }: Position, elsewhere: readonly ElsewherePartition[]) {

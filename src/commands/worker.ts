@@ -15,8 +15,8 @@ import { makeSharedRounds } from '../intake/shared-rounds';
 import { makeDrain } from '../kafka/admin/drain';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { makeKafkaSource } from '../kafka/consumer/group-source';
-import type { ReadDecidedUpTo } from '../kafka/moved-offsets';
-import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/decide-batch';
+import type { ReadDecidedUpTo } from '../kafka/mirrored-offsets';
+import { recordFirstOffset, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
 import { sampleWalletBacklog } from '../ledger/wallet-backlog';
 import { systemClock } from '../lib/clock';
@@ -174,8 +174,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         publishVerdicts,
         cluster,
         readDecidedUpTo: readDecided,
-        beginAt: ({ topic, partition }, offset) =>
-          beginAt(pool, { topic, partition, cluster: cluster.name }, offset),
+        recordFirstOffset: ({ topic, partition }, offset) =>
+          recordFirstOffset(pool, { topic, partition, cluster: cluster.name }, offset),
         areRoundsShared: () => sharedRounds.areShared(),
         clock: systemClock,
         logger,

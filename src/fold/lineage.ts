@@ -11,7 +11,7 @@ export type LineageChange =
    * Another server has the store: a replica was promoted, or a copy was restored. Cursor and results are rows
    * of the same copy as history, so they agree with it.
    */
-  | 'moved'
+  | 'another server'
   /** Rows with lower numbers than the cursor may have come, or rows may be lost: only a rebuild is exact. */
   | 'other rows';
 
@@ -28,7 +28,7 @@ const read = (lineage: string): Lineage => {
 export function compareLineages(folded: string, present: string): LineageChange {
   if (folded === present) return 'none';
   const [before, now] = [read(folded), read(present)];
-  return before.arrivals === now.arrivals && before.unsafeStart === now.unsafeStart ? 'moved' : 'other rows';
+  return before.arrivals === now.arrivals && before.unsafeStart === now.unsafeStart ? 'another server' : 'other rows';
 }
 
 /** Whether numbers of another store lie among those of this one. Then their order is not that of time. */

@@ -21,7 +21,7 @@ export type FoldStep =
       readonly upTo: number;
       /** Show the generation afterwards: it then has all that the shown one has. */
       readonly shows: boolean;
-      readonly hasMoved: boolean;
+      readonly isOnAnotherServer: boolean;
     }
   /** Delete results of a generation that nobody sees. */
   | { readonly kind: 'sweep'; readonly generation: number }
@@ -68,7 +68,7 @@ export function planStep({ generations, lineage, horizon, reach, turn }: FoldSta
     of,
     upTo: Math.min(end, reach(of)),
     shows: of.state === 'filling' && Math.min(end, reach(of)) === shown.after,
-    hasMoved: of.lineage !== lineage,
+    isOnAnotherServer: of.lineage !== lineage,
   });
   // Rows that arrived with lower numbers would be missing from a further slice of the shown generation.
   const live = !isWrong(shown) && shown.after < horizon ? sliceOf(shown, horizon) : null;

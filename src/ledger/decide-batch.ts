@@ -130,9 +130,9 @@ export function nameOfCluster(store: Store, id: string | null): Promise<string> 
   return inTransaction(store, (session) => partitions.readClusterName(session, id));
 }
 
-/** See partitions.updateBegin. @throws LostRace, StoreError */
-export function beginAt(store: Store, partition: partitions.ClusterPartition, offset: number): Promise<void> {
-  return inTransaction(store, (session) => partitions.updateBegin(session, partition, offset));
+/** See partitions.updateFirstOffset. @throws LostRace, StoreError */
+export function recordFirstOffset(store: Store, partition: partitions.ClusterPartition, offset: number): Promise<void> {
+  return inTransaction(store, (session) => partitions.updateFirstOffset(session, partition, offset));
 }
 
 /**

@@ -32,7 +32,7 @@ export interface StoredPartition {
   /** Ranges of offsets without a row, in ascending order: the last MAX_GAPS. */
   readonly gaps: readonly Gap[];
   /**
-   * The first offset to read on this cluster, after a move from another Kafka cluster. Otherwise null or
+   * The first offset to read on this cluster, where the group read another one before. Otherwise null or
    * absent.
    */
   readonly beginsAt?: number | null;

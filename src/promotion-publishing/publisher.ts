@@ -28,8 +28,8 @@ export type PublishedStep =
   | {
       readonly kind: 'published';
       readonly messages: number;
-      /** The cursor has moved, so there may be more to publish. */
-      readonly hasMoved: boolean;
+      /** The cursor has advanced, so there may be more to publish. */
+      readonly hasAdvanced: boolean;
       /** How long the oldest entry had waited. */
       readonly lagSeconds: number;
       readonly heldBack: readonly HeldBack[];
@@ -37,8 +37,8 @@ export type PublishedStep =
 
 export interface BacklogStep {
   readonly messages: number;
-  /** A cursor has moved, so there may be more to publish. */
-  readonly hasMoved: boolean;
+  /** A cursor has advanced, so there may be more to publish. */
+  readonly hasAdvanced: boolean;
   readonly heldBack: readonly HeldBack[];
   /** The ids of operators that have caught up. */
   readonly caughtUp: readonly string[];
@@ -102,7 +102,7 @@ export function makeCompletionPublisher(options: PublisherOptions): CompletionPu
       const { batch, lagSeconds } = await outbox.take();
       if (batch === null) return { kind: 'standby', lagSeconds };
       if (batch.upTo === batch.after)
-        return { kind: 'published', messages: 0, hasMoved: false, lagSeconds, heldBack: [] };
+        return { kind: 'published', messages: 0, hasAdvanced: false, lagSeconds, heldBack: [] };
       const { messages, ...cut } = cutToBytes(batch);
       const refusals = await send(messages);
       if (!(await outbox.move({ ...cut, leftOut: batch.leftOut }, refusals)))
@@ -112,7 +112,7 @@ export function makeCompletionPublisher(options: PublisherOptions): CompletionPu
       return {
         kind: 'published',
         messages: published,
-        hasMoved: true,
+        hasAdvanced: true,
         lagSeconds,
         heldBack: heldBack(cut.entries, refusals),
       };
@@ -120,7 +120,7 @@ export function makeCompletionPublisher(options: PublisherOptions): CompletionPu
 
     async stepBacklogs() {
       const batches = await outbox.takeBacklogs((no) => (waits.get(no)?.dueAt ?? 0) <= clock.now());
-      if (batches.length === 0) return { messages: 0, hasMoved: false, heldBack: [], caughtUp: [] };
+      if (batches.length === 0) return { messages: 0, hasAdvanced: false, heldBack: [], caughtUp: [] };
       const cuts = batches.map((batch) => ({ ...batch, ...cutToBytes(batch) }));
       const refusals = await send(cuts.flatMap(({ messages }) => messages));
       const refusing = new Set(refusals.map(({ operatorNo }) => operatorNo));
@@ -129,7 +129,7 @@ export function makeCompletionPublisher(options: PublisherOptions): CompletionPu
       for (const { operatorNo } of published) waits.delete(operatorNo);
       return {
         messages: published.reduce((sum, { entries }) => sum + entries.length, 0),
-        hasMoved: published.length > 0,
+        hasAdvanced: published.length > 0,
         heldBack: heldBack(
           cuts.flatMap(({ entries }) => entries),
           refusals,

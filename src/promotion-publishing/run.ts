@@ -35,13 +35,13 @@ export async function runPublishing(loops: PublishingLoops, stop: AbortSignal): 
       if (step.kind === 'standby') return false;
       report(step.heldBack, logger);
       if (step.messages > 0) logger.debug({ messages: step.messages }, 'completions published');
-      return step.hasMoved;
+      return step.hasAdvanced;
     }),
     repeat(loops, 'cannot publish held back completions, retrying', stop, async () => {
-      const { hasMoved, heldBack, caughtUp } = await publisher.stepBacklogs();
+      const { hasAdvanced, heldBack, caughtUp } = await publisher.stepBacklogs();
       report(heldBack, logger);
       for (const operator of caughtUp) logger.info({ operator }, 'completions are no longer held back');
-      return hasMoved;
+      return hasAdvanced;
     }),
   ]);
 }

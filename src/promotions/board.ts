@@ -9,7 +9,7 @@ export class Board {
   readonly players = new Set<PlayerProgress>();
   private ranked: readonly PlayerProgress[] = [];
   /** Players whose rank changed since the end of the last slice. */
-  private readonly moved = new Set<PlayerProgress>();
+  private readonly reranked = new Set<PlayerProgress>();
   private closed = false;
 
   /** @param closesAt when its ranks count, in microseconds since 1970; null: never */
@@ -53,10 +53,10 @@ export class Board {
   }
 
   /** The players whose ranks changed since the last call. */
-  takeMoved(): PlayerProgress[] {
-    const moved = [...this.moved];
-    this.moved.clear();
-    return moved;
+  takeReranked(): PlayerProgress[] {
+    const reranked = [...this.reranked];
+    this.reranked.clear();
+    return reranked;
   }
 
   private changeRanks(step: ProgressStep): void {
@@ -66,12 +66,12 @@ export class Board {
     for (const [index, progress] of before.entries()) {
       if (after[index] === progress) continue;
       progress.attempts.lose(index + 1, step);
-      this.moved.add(progress);
+      this.reranked.add(progress);
     }
     for (const [index, progress] of after.entries()) {
       if (before[index] === progress) continue;
       progress.attempts.attain(index + 1, step);
-      this.moved.add(progress);
+      this.reranked.add(progress);
     }
   }
 }

@@ -78,7 +78,7 @@ export class Judge {
     for (const board of this.boards.values()) {
       if (board.closesAt !== null && asOf >= board.closesAt) board.close();
       // A rank may change by an event of another player.
-      for (const progress of board.takeMoved()) settling.add(progress);
+      for (const progress of board.takeReranked()) settling.add(progress);
     }
     const changed = new Map<PlayerProgress, readonly number[]>();
     const entries: (readonly [PlayerProgress, CompletionEntry])[] = [];

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import type { Intake } from '../intake/intake';
-import type { ReadCluster, ReadDecidedUpTo } from '../kafka/moved-offsets';
+import type { ReadCluster, ReadDecidedUpTo } from '../kafka/mirrored-offsets';
 import type { RecordSource } from '../kafka/port';
 import type { Clock } from '../lib/clock';
 import type { TopicPartition } from '../lib/topic-partition';
@@ -19,12 +19,12 @@ export interface StreamDeps {
   readonly cluster: ReadCluster;
   readonly readDecidedUpTo: ReadDecidedUpTo;
   /**
-   * Notes in the store that a partition of this cluster is read from this offset on: the records before it
-   * were read on another cluster.
+   * Records in the store that this is the first offset that is read of a partition of this cluster. The records
+   * before it were read on another cluster.
    *
    * @throws where the store cannot write now
    */
-  readonly beginAt: (partition: TopicPartition, offset: number) => Promise<void>;
+  readonly recordFirstOffset: (partition: TopicPartition, offset: number) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

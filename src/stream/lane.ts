@@ -158,7 +158,7 @@ export class Lane {
    *
    * @throws where the store does not answer now
    */
-  async checkMoved(): Promise<void> {
+  async checkMirrored(): Promise<void> {
     if (!this.isIdle) return;
     const lost = await this.position.findLostElsewhere();
     if (lost !== null && this.isIdle) this.rewindTo(lost);

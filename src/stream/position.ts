@@ -7,7 +7,7 @@
  */
 
 import type { CommitNote } from '../kafka/commit-note';
-import { readMovedOffset } from '../kafka/moved-offsets';
+import { readMirroredOffset } from '../kafka/mirrored-offsets';
 import type { Progress } from '../kafka/port';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { messageOf } from '../lib/errors';
@@ -55,7 +55,7 @@ export class LanePosition {
    * The note beside an offset that a mirror translated from another cluster. Null for any other offset, and
    * once the store has answered about the note.
    */
-  private moved: CommitNote | null = null;
+  private mirroredNote: CommitNote | null = null;
   /** The offset to rewind to after the store lost decisions, until the group has committed it; else null. */
   private uncommittedRewind: number | null = null;
   private waitsSince: number | null = null;
@@ -86,9 +86,9 @@ export class LanePosition {
   /** See `SourceListener.onPositioned`. */
   start(offset: number | null, expectedUpTo: number | null, cluster: string): void {
     this.nextOffset = offset;
-    const isMoved = expectedUpTo !== null && cluster !== this.deps.cluster.name;
-    this.moved = isMoved ? { upTo: expectedUpTo, cluster } : null;
-    this.decidedUpTo = isMoved ? null : expectedUpTo;
+    const isMirrored = expectedUpTo !== null && cluster !== this.deps.cluster.name;
+    this.mirroredNote = isMirrored ? { upTo: expectedUpTo, cluster } : null;
+    this.decidedUpTo = isMirrored ? null : expectedUpTo;
   }
 
   onHighWatermark(highWatermark: number, start: number, isIdle: boolean): void {
@@ -135,9 +135,9 @@ export class LanePosition {
   async settle(first: FirstRecord | undefined): Promise<void> {
     await this.commitRewind();
     if (first === undefined) return;
-    this.decidedUpTo ??= await (this.moved === null
+    this.decidedUpTo ??= await (this.mirroredNote === null
       ? this.readDecidedBefore(first.offset)
-      : this.continueFromMirror(this.moved, first.offset));
+      : this.continueFromMirror(this.mirroredNote, first.offset));
   }
 
   /** Moves behind decided records. @returns the offset to commit */
@@ -158,11 +158,11 @@ export class LanePosition {
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.rewindTo(this.partition, to);
     logger.error(
-      { ...this.partition, from: this.moved?.upTo ?? this.decidedUpTo, ...clusterOf(this.moved), to },
+      { ...this.partition, from: this.mirroredNote?.upTo ?? this.decidedUpTo, ...clusterOf(this.mirroredNote), to },
       'the store has lost decided events; reading them again',
     );
     this.decidedUpTo = to;
-    this.moved = null;
+    this.mirroredNote = null;
     this.nextOffset = to;
     this.uncommittedRewind = to;
   }
@@ -174,10 +174,10 @@ export class LanePosition {
    * @throws where the store does not answer now
    */
   async findLostElsewhere(): Promise<number | null> {
-    const { moved } = this;
-    if (moved === null) return null;
-    const { isKnown, decidedUpTo } = await this.readMovedOffset(moved);
-    return isKnown || this.moved !== moved ? null : decidedUpTo;
+    const { mirroredNote: note } = this;
+    if (note === null) return null;
+    const { isKnown, decidedUpTo } = await this.readMirroredOffset(note);
+    return isKnown || this.mirroredNote !== note ? null : decidedUpTo;
   }
 
   /**
@@ -228,28 +228,28 @@ export class LanePosition {
    * answer now
    */
   private async continueFromMirror(note: CommitNote, offset: number): Promise<number> {
-    const { beginAt, logger } = this.deps;
-    const { isKnown, decidedUpTo } = await this.readMovedOffset(note);
+    const { recordFirstOffset, logger } = this.deps;
+    const { isKnown, decidedUpTo } = await this.readMirroredOffset(note);
     if (!isKnown) throw new LostElsewhere(decidedUpTo);
-    await beginAt(this.partition, offset);
+    await recordFirstOffset(this.partition, offset);
     logger.info(
       { ...this.partition, offset, ...clusterOf(note), decidedThere: note.upTo },
       'the partition continues from another Kafka cluster',
     );
-    this.moved = null;
+    this.mirroredNote = null;
     return Math.min(decidedUpTo, offset);
   }
 
-  private readMovedOffset(note: CommitNote) {
+  private readMirroredOffset(note: CommitNote) {
     const { readDecidedUpTo, cluster } = this.deps;
-    return readMovedOffset(readDecidedUpTo, cluster, this.partition, note);
+    return readMirroredOffset(readDecidedUpTo, cluster, this.partition, note);
   }
 
   /** An offset with the note to commit beside it, for a partition that is decided up to `expectedUpTo`. */
   private progressAt(offset: number, expectedUpTo: number | null): Progress {
     // No record has arrived, so the store has not been asked. The next owner of the partition has to ask.
-    if (this.moved !== null)
-      return { ...this.partition, offset, expectedUpTo: this.moved.upTo, cluster: this.moved.cluster };
+    if (this.mirroredNote !== null)
+      return { ...this.partition, offset, expectedUpTo: this.mirroredNote.upTo, cluster: this.mirroredNote.cluster };
     return { ...this.partition, offset, expectedUpTo, cluster: this.deps.cluster.name };
   }
 }
@@ -264,7 +264,7 @@ export function timeOf({ timestamp }: FirstRecord): number | null {
 const clusterOf = (note: CommitNote | null) =>
   note === null ? {} : { fromCluster: note.cluster || 'the first one' };
 
-/** The store has lost decisions that it had made on the cluster that the group has moved from. */
+/** The store has lost decisions that it had made on the Kafka cluster that the group read before. */
 export class LostElsewhere extends Error {
   override readonly name = 'LostElsewhere';
   /** @param decidedUpTo how far the partition is decided on the cluster that is read */

@@ -115,7 +115,7 @@ export function makeStream(deps: StreamDeps): Stream {
         return expected === null || expected === 0 ? [] : [{ lane, expected }];
       });
       try {
-        for (const lane of lanes.values()) await lane.checkMoved();
+        for (const lane of lanes.values()) await lane.checkMirrored();
         if (checked.length === 0) continue;
         const decidedUpTo = await deps.readDecidedUpTo(checked.map(({ lane }) => lane.partition));
         for (const [index, { lane, expected }] of checked.entries()) {

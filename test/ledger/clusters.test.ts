@@ -1,6 +1,6 @@
 /** Positions and coordinates of several Kafka clusters in one store. */
 
-import { beginAt, nameOfCluster, readDecidedUpTo } from '../../src/ledger/decide-batch';
+import { recordFirstOffset, nameOfCluster, readDecidedUpTo } from '../../src/ledger/decide-batch';
 import { inspect } from '../../src/ledger/invariants';
 import {
   aBet,
@@ -100,7 +100,7 @@ describe('the first cluster of a store', () => {
 test('verify checks the requested cluster, from the offset at which the group moved to it [U9]', async () => {
   await nameOfCluster(store.pool, 'A');
   await on('')(0, 0, ...Array.from({ length: 9 }, () => aBet()));
-  await beginAt(store.pool, { ...source, cluster: 'B' }, 30);
+  await recordFirstOffset(store.pool, { ...source, cluster: 'B' }, 30);
   await on('B')(30, 0, aBet(), aBet());
   await on('B')(35, 32, aBet());
   const lookAt = (cluster: string) => inspect(store.url, [{ ...source, low: 0 }], cluster);
@@ -114,7 +114,7 @@ test('verify checks the requested cluster, from the offset at which the group mo
     elsewhere: [{ ...source, decidedUpTo: 36, cluster: 'B', isFirst: false }],
   });
   // Back to A, where a mirror has put copies of the records decided on B.
-  await beginAt(store.pool, { ...source, cluster: '' }, 12);
+  await recordFirstOffset(store.pool, { ...source, cluster: '' }, 12);
   await on('')(12, 9, aBet());
   expect(await lookAt('A')).toMatchObject({ partitions: [{ decidedUpTo: 13, offsets: 1, gaps: [] }] });
 });

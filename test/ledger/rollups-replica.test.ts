@@ -23,7 +23,7 @@ test('a replica that becomes the primary goes on with the cursor that it has [L5
     const foldAll = async () => {
       for (;;) {
         const stepped = await fold.step();
-        if (stepped.kind === 'slice') moves.push(stepped.hasMoved);
+        if (stepped.kind === 'slice') moves.push(stepped.isOnAnotherServer);
         if (stepped.kind === 'idle') return;
       }
     };

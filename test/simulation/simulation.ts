@@ -393,7 +393,7 @@ class World {
       wireFormat: this.wireFormat(actor),
       // The group of the simulation never moves to another cluster.
       cluster: { id: null, name: '' },
-      beginAt: async () => {
+      recordFirstOffset: async () => {
         throw new Error('a move without a mirror');
       },
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),

@@ -93,7 +93,7 @@ test('each entry is a message of its operator, with the id as its key, and fits 
   });
   expect(bodies[1].decided_by).toBeNull();
   expect(bodies[2]).toMatchObject({ type: 'leaderboard', ordinal: 3, rank: 3 });
-  expect(await publisher().step()).toMatchObject({ messages: 0, hasMoved: false });
+  expect(await publisher().step()).toMatchObject({ messages: 0, hasAdvanced: false });
 });
 
 test('entries of a batch and of the next one come in their order, none left out [S10]', async () => {

@@ -66,7 +66,7 @@ export const LAYERS = {
   },
   'kafka/protocol': { files: /^src\/kafka\/protocol\//, mayImport: ['lib'] },
   'kafka/port': {
-    files: /^src\/kafka\/(port|commit-note|moved-offsets|cluster-id)\.ts$/,
+    files: /^src\/kafka\/(port|commit-note|mirrored-offsets|cluster-id)\.ts$/,
     mayImport: ['lib', 'kafka/protocol'],
   },
   'kafka/client/patches': {

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
 import { keyOf } from '../../lib/topic-partition';
-import { type ReadCluster, type ReadDecidedUpTo, readMovedOffset } from '../moved-offsets';
+import { type ReadCluster, type ReadDecidedUpTo, readMirroredOffset } from '../mirrored-offsets';
 import { type Committed, makeCommittedOffsets, type Watermarks, watermarks } from './offsets';
 
 const DRAIN_CHECK_MS = 250;
@@ -57,7 +57,7 @@ export async function makeDrain(
         const isKnown =
           note.cluster === cluster.name
             ? (decidedUpTo[index] ?? 0) >= note.upTo
-            : (await readMovedOffset(readDecidedUpTo, cluster, end, note)).isKnown;
+            : (await readMirroredOffset(readDecidedUpTo, cluster, end, note)).isKnown;
         return isKnown ? [] : [end];
       }),
     );

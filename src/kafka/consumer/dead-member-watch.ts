@@ -56,7 +56,7 @@ export interface GroupPosition extends TopicPartition {
 export class StillMembers {
   private readonly partitions = new Map<
     string,
-    { committed: number; movedAt: number; behindSince: number }
+    { committed: number; committedAt: number; behindSince: number }
   >();
 
   /** @param stillMs how long a member makes no progress until it counts as still */
@@ -78,12 +78,12 @@ export class StillMembers {
       const key = keyOf(source);
       const known = this.partitions.get(key);
       const isFirst = known === undefined;
-      const moved = isFirst || known.committed !== committed;
+      const hasCommitted = isFirst || known.committed !== committed;
       const isBehind = committed < end;
       this.partitions.set(key, {
         committed,
-        movedAt: isFirst ? Number.NEGATIVE_INFINITY : moved ? now : known.movedAt,
-        behindSince: !isBehind || moved ? now : known.behindSince,
+        committedAt: isFirst ? Number.NEGATIVE_INFINITY : hasCommitted ? now : known.committedAt,
+        behindSince: !isBehind || hasCommitted ? now : known.behindSince,
       });
     }
     const still = members.filter((member) => this.isStill(member, now));
@@ -94,7 +94,7 @@ export class StillMembers {
     const since = now - this.stillMs;
     const known = partitions.flatMap((source) => this.partitions.get(keyOf(source)) ?? []);
     return (
-      known.some(({ behindSince }) => behindSince <= since) && known.every(({ movedAt }) => movedAt <= since)
+      known.some(({ behindSince }) => behindSince <= since) && known.every(({ committedAt }) => committedAt <= since)
     );
   }
 }

@@ -126,7 +126,7 @@ export async function readRecords(
     const begins = ends.map((end) => ({ ...end, offset: open.get(keyOf(end))?.range.from ?? end.high }));
     await commitOffsets(kafka, group, begins);
     let failure: unknown;
-    let movedAt = systemClock.now();
+    let lastRecordsAt = systemClock.now();
     let waitingBytes = 0;
     let taking: Promise<void> = Promise.resolve();
     const source = makeKafkaSource(
@@ -155,7 +155,7 @@ export async function readRecords(
         if (!wantsMore) break;
       }
       reading.next = Math.max(reading.next, chunk.nextOffset);
-      movedAt = systemClock.now();
+      lastRecordsAt = systemClock.now();
       if (!wantsMore || reading.next >= reading.range.to) {
         open.delete(key);
         source.pause(chunk);
@@ -194,8 +194,8 @@ export async function readRecords(
       while (open.size > 0) {
         if (failure !== undefined) throw failure;
         // A slow `take` is no stall of Kafka.
-        if (waitingBytes > 0) movedAt = systemClock.now();
-        if (systemClock.now() > movedAt + stalledMs)
+        if (waitingBytes > 0) lastRecordsAt = systemClock.now();
+        if (systemClock.now() > lastRecordsAt + stalledMs)
           throw new KafkaProblem(`Kafka returned no more records within ${stalledMs} ms`);
         await systemClock.sleep(READ_CHECK_MS, NEVER);
       }

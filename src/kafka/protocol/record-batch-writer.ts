@@ -45,7 +45,7 @@ export interface EncodedMessage {
    * Whether the buffer holds no other message, and has FRONT_BYTES in front of this one. A batch with this
    * message as its first may then be written around it, without a copy.
    */
-  readonly isMovable?: boolean;
+  readonly isAdoptable?: boolean;
   /** Begin of the key in the bytes; null for a message without a key. */
   readonly keyFrom: number | null;
   readonly keyTo: number;
@@ -79,9 +79,9 @@ export class MessageEncoder {
     }
     const keyFrom = key === null ? null : keyTo - keyBytes - FRONT_BYTES;
     const bytes = this.buffer.subarray(FRONT_BYTES, this.position);
-    const isMovable = bytes.length > LARGE_BYTES;
-    if (isMovable) this.buffer = Buffer.allocUnsafe(INITIAL_BYTES);
-    return { bytes, isMovable, keyFrom, keyTo: keyTo - FRONT_BYTES, partition };
+    const isAdoptable = bytes.length > LARGE_BYTES;
+    if (isAdoptable) this.buffer = Buffer.allocUnsafe(INITIAL_BYTES);
+    return { bytes, isAdoptable, keyFrom, keyTo: keyTo - FRONT_BYTES, partition };
   }
 
   /** Writes bytes with their length in front, -1 for null. @returns the length */
@@ -147,10 +147,10 @@ export class RecordBatch {
     return this.position;
   }
 
-  add({ bytes, isMovable }: EncodedMessage): void {
+  add({ bytes, isAdoptable }: EncodedMessage): void {
     const length = ATTRIBUTES_AND_TIME_BYTES + varintBytes(this.count) + bytes.length;
-    const isMoved = isMovable && this.count === 0;
-    if (isMoved) {
+    const isAdopted = isAdoptable && this.count === 0;
+    if (isAdopted) {
       const front = HEADER_BYTES + varintBytes(length) + length - bytes.length;
       this.buffer = Buffer.from(bytes.buffer, bytes.byteOffset - front, front + bytes.length);
     } else this.buffer = withRoom(this.buffer, this.position, MAX_VARINT_BYTES + length);
@@ -158,7 +158,7 @@ export class RecordBatch {
     this.buffer[at++] = 0; // attributes
     this.buffer[at++] = 0; // timestamp: the batch's first
     at = writeVarint(this.buffer, at, this.count++);
-    if (!isMoved) this.buffer.set(bytes, at);
+    if (!isAdopted) this.buffer.set(bytes, at);
     this.position = at + bytes.length;
   }
 

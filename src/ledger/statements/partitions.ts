@@ -101,22 +101,22 @@ export async function selectDecidedUpTo(
   return rows.map(([offset]) => Number(offset));
 }
 
-const BEGIN_AT = {
+const FIRST_OFFSET = {
   name: 'begin_at',
   text: 'update promo_store.partitions set begins_at = $2 where partition_no = $1',
 };
 
 /**
- * Records the offset from which a partition is read after a move. Another cluster decided the records before
- * it.
+ * Records the first offset that is read of a partition of this cluster. The records before it were decided on
+ * another cluster.
  * @throws LostRace
  */
-export async function updateBegin(
+export async function updateFirstOffset(
   session: Session,
   partition: ClusterPartition,
   offset: number,
 ): Promise<void> {
-  await session.query(BEGIN_AT, [await partitionNoOf(session, partition), offset]);
+  await session.query(FIRST_OFFSET, [await partitionNoOf(session, partition), offset]);
 }
 
 /** Locks rows in ascending order, so that two workers that both hold these partitions do not deadlock. */

@@ -3,8 +3,8 @@ import { compareLineages, hasArrivals } from '../../../src/fold/lineage';
 
 test.each([
   ['the same store', '7/1/0', '7/1/0', 'none'],
-  ['a promoted replica', '7/1/0', '7/2/0', 'moved'],
-  ['a restored copy on another system', '7/1/0', '9/1/0', 'moved'],
+  ['a promoted replica', '7/1/0', '7/2/0', 'another server'],
+  ['a restored copy on another system', '7/1/0', '9/1/0', 'another server'],
   ['an arrival from another cell', '7/1/0', '7/1/1', 'other rows'],
   ['an arrival and a promotion at once', '7/1/0', '7/2/1', 'other rows'],
   ['a server without fsync that did not start again', '7/1/0/111', '7/1/0/111', 'none'],

@@ -36,7 +36,7 @@ test('without a generation the first one begins, and after retired ones it has a
 describe('a slice of the shown generation', () => {
   test('goes as far as its span reaches, and no further than the horizon', () => {
     expect(planOf([shown(10)])).toEqual({
-      ...{ kind: 'slice', of: shown(10), upTo: 40, shows: false, hasMoved: false },
+      ...{ kind: 'slice', of: shown(10), upTo: 40, shows: false, isOnAnotherServer: false },
     });
     expect(planOf([shown(90)])).toMatchObject({ upTo: 100 });
   });
@@ -46,7 +46,7 @@ describe('a slice of the shown generation', () => {
   });
 
   test('goes on after a replica was promoted, since results moved with history', () => {
-    expect(planOf([shown(10)], { lineage: PROMOTED })).toMatchObject({ kind: 'slice', hasMoved: true });
+    expect(planOf([shown(10)], { lineage: PROMOTED })).toMatchObject({ kind: 'slice', isOnAnotherServer: true });
   });
 });
 

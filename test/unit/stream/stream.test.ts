@@ -156,7 +156,7 @@ function setUp(options: {
   partitionsAtOnce?: number;
   batchEvents?: number;
   readDecidedUpTo?: StreamDeps['readDecidedUpTo'];
-  beginAt?: StreamDeps['beginAt'];
+  recordFirstOffset?: StreamDeps['recordFirstOffset'];
   cluster?: StreamDeps['cluster'];
   areRoundsShared?: () => boolean;
 }) {
@@ -188,8 +188,8 @@ function setUp(options: {
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,
     cluster: options.cluster ?? { id: 'A', name: '' },
-    beginAt:
-      options.beginAt ??
+    recordFirstOffset:
+      options.recordFirstOffset ??
       (async () => {
         throw new Error('a move without a mirror');
       }),
@@ -1776,7 +1776,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
       cluster: { id: 'B', name: 'B' },
       readDecidedUpTo: async (list) =>
         list.map(({ topic, cluster = 'B' }) => decided[`${cluster || 'A'} ${topic}`] ?? 0),
-      beginAt: async (of, offset) => {
+      recordFirstOffset: async (of, offset) => {
         begun.push(`${nameOf(of)} ${offset}`);
       },
     });
@@ -1879,7 +1879,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     let asked = 0;
     const { clock, source, decided, assign, begin, deliver } = setUp({
       cluster: { id: 'B', name: 'B' },
-      beginAt: async () => undefined,
+      recordFirstOffset: async () => undefined,
       readDecidedUpTo: async (list) => {
         if (++asked === 1) throw new Error('the store is down');
         return list.map(() => 90);

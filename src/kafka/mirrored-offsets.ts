@@ -1,5 +1,5 @@
 /**
- * Offsets of a group that has moved to another Kafka cluster. A mirror has translated them, and copied the
+ * Offsets of a group that reads another Kafka cluster than before. A mirror has translated them, and copied the
  * notes of the cluster that they come from. The store is then asked about its partition of that cluster:
  * whether it still has the records before the offset (docs/rules.md, U9).
  */
@@ -27,19 +27,19 @@ export interface PartitionOfCluster extends TopicPartition {
 export type ReadDecidedUpTo = (partitions: readonly PartitionOfCluster[]) => Promise<number[]>;
 
 /** The store's answer about an offset with a note of another cluster. */
-export interface MovedOffset {
+export interface MirroredOffset {
   /** Whether the store has decided the other cluster's partition as far as the note claims. */
   readonly isKnown: boolean;
   /** How far the store has decided the partition of the cluster that is read. */
   readonly decidedUpTo: number;
 }
 
-export async function readMovedOffset(
+export async function readMirroredOffset(
   readDecidedUpTo: ReadDecidedUpTo,
   { id }: ReadCluster,
   { topic, partition }: TopicPartition,
   { cluster, upTo }: CommitNote,
-): Promise<MovedOffset> {
+): Promise<MirroredOffset> {
   const sources = mirroredFrom(topic).map((name) => ({ topic: name, partition, cluster }));
   const [here = 0, ...there] = await readDecidedUpTo([{ topic, partition }, ...sources]);
   const isKnown = (there.find((decided) => decided > 0) ?? 0) >= upTo;
