@@ -9,9 +9,9 @@ import type { BatchRecords } from './protocol/record';
 /** Consecutive records of a partition. */
 export interface Chunk extends TopicPartition, BatchRecords {}
 
-/** How far a partition is decided. */
-export interface Progress extends TopicPartition {
-  /** The offset to commit, behind any offsets without a record after the last record. */
+/** The offset of a partition to commit, and how far the store must have decided the partition. */
+export interface OffsetToCommit extends TopicPartition {
+  /** Behind any offsets without a record after the last record. */
   readonly offset: number;
   /**
    * One past the last decided record: the store must have decided the partition up to here. Null where no
@@ -35,11 +35,11 @@ export interface RecordSource {
   /** Delivers the partition from this offset on, and nothing that was fetched before. */
   rewindTo(partition: TopicPartition, offset: number): void;
   /**
-   * Commits how far partitions are decided.
+   * Commits the offsets of partitions.
    *
    * @throws where the group has rebalanced: the records are redelivered
    */
-  commit(progress: readonly Progress[]): Promise<void>;
+  commit(offsets: readonly OffsetToCommit[]): Promise<void>;
   /** Leaves the group. */
   stop(): Promise<void>;
 }
@@ -62,8 +62,8 @@ export interface SourceListener {
    * Reports the committed offset of a partition, before its first chunk.
    *
    * @param offset where reading begins; null where no offset is committed
-   * @param expectedUpTo see `Progress`; null where no worker has set the offset
-   * @param cluster see `Progress`; the name of another cluster where a mirror has copied the offset
+   * @param expectedUpTo see `OffsetToCommit`; null where no worker has set the offset
+   * @param cluster see `OffsetToCommit`; the name of another cluster where a mirror has copied the offset
    */
   onPositioned(
     partition: TopicPartition,

@@ -1,6 +1,6 @@
 /** Commits offsets to the group, after the transactions that decided their records (docs/rules.md, U1). */
 
-import type { Progress } from '../kafka/port';
+import type { OffsetToCommit } from '../kafka/port';
 import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
 import type { StreamDeps } from './deps';
@@ -14,13 +14,13 @@ const COMMIT_INTERVAL_MS = 100;
 const COMMIT_RETRY_MS = 1_000;
 
 export interface Committer {
-  enqueueCommit(progress: Progress): void;
+  enqueueCommit(offset: OffsetToCommit): void;
   /**
    * Resolves once the offset is committed. The caller decides no record of the partition meanwhile.
    *
    * @throws where Kafka does not accept the commit now, and where the group rebalances first
    */
-  commitNow(progress: Progress): Promise<void>;
+  commitNow(offset: OffsetToCommit): Promise<void>;
   /** Drops offsets that are not committed yet: they belong to a generation before the rebalance. */
   discardPending(): void;
   /** Resolves when all offsets are committed, or a commit failed. */
@@ -28,7 +28,7 @@ export interface Committer {
 }
 
 interface Waiting {
-  readonly progress: Progress;
+  readonly offset: OffsetToCommit;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -39,7 +39,7 @@ export function makeCommitter({
   clock,
   logger,
 }: Pick<StreamDeps, 'source' | 'clock' | 'logger'>): Committer {
-  let pending = new Map<string, Progress>();
+  let pending = new Map<string, OffsetToCommit>();
   let waiting: Waiting[] = [];
   let generation = 0;
   let committing: Promise<void> | null = null;
@@ -52,10 +52,10 @@ export function makeCommitter({
    *
    * @param error null where the commit succeeded
    */
-  function settleWaiting(sent: ReadonlyMap<string, Progress>, error: unknown): void {
-    const isOfIt = ({ progress }: Waiting) => sent.get(keyOf(progress)) === progress;
-    const settled = waiting.filter(isOfIt);
-    waiting = waiting.filter((each) => !isOfIt(each));
+  function settleWaiting(sent: ReadonlyMap<string, OffsetToCommit>, error: unknown): void {
+    const isInCommit = ({ offset }: Waiting) => sent.get(keyOf(offset)) === offset;
+    const settled = waiting.filter(isInCommit);
+    waiting = waiting.filter((each) => !isInCommit(each));
     for (const { resolve, reject } of settled) {
       if (error === null) resolve();
       else reject(error);
@@ -64,20 +64,20 @@ export function makeCommitter({
 
   async function commitPending(): Promise<void> {
     while (pending.size > 0) {
-      const progress = pending;
+      const sent = pending;
       const begunIn = generation;
       pending = new Map();
       let waitMs = COMMIT_INTERVAL_MS;
       try {
-        await source.commit([...progress.values()]);
+        await source.commit([...sent.values()]);
         lastError = null;
-        settleWaiting(progress, null);
+        settleWaiting(sent, null);
       } catch (error) {
         // While Kafka refuses one partition, a commit may fail once a second: the same error is logged once.
         if (lastError !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
         lastError = messageOf(error);
-        if (generation === begunIn) pending = new Map([...progress, ...pending]);
-        settleWaiting(progress, error);
+        if (generation === begunIn) pending = new Map([...sent, ...pending]);
+        settleWaiting(sent, error);
         if (flushing.signal.aborted) break;
         waitMs = COMMIT_RETRY_MS;
       }
@@ -92,16 +92,16 @@ export function makeCommitter({
     return committing;
   }
 
-  function enqueueCommit(progress: Progress): void {
-    pending.set(keyOf(progress), progress);
+  function enqueueCommit(offset: OffsetToCommit): void {
+    pending.set(keyOf(offset), offset);
     void run();
   }
 
   return {
-    enqueueCommit: enqueueCommit,
-    commitNow(progress) {
-      enqueueCommit(progress);
-      return new Promise((resolve, reject) => waiting.push({ progress, resolve, reject }));
+    enqueueCommit,
+    commitNow(offset) {
+      enqueueCommit(offset);
+      return new Promise((resolve, reject) => waiting.push({ offset, resolve, reject }));
     },
     discardPending() {
       generation++;

@@ -8,7 +8,7 @@
 
 import type { CommitNote } from '../kafka/commit-note';
 import { readMirroredOffset } from '../kafka/mirrored-offsets';
-import type { Progress } from '../kafka/port';
+import type { OffsetToCommit } from '../kafka/port';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { messageOf } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
@@ -47,8 +47,8 @@ export class LanePosition {
   /** The offset where the next part begins. */
   private nextOffset: number | null = null;
   /**
-   * See `Progress`. 0 where the worker that committed the offset left it out. Null where no worker has set
-   * the offset: then the store has to be asked.
+   * See `OffsetToCommit`. 0 where the worker that committed the offset left it out. Null where no worker has
+   * set the offset: then the store has to be asked.
    */
   private decidedUpTo: number | null = 0;
   /**
@@ -141,13 +141,11 @@ export class LanePosition {
   }
 
   /** Moves behind decided records. @returns the offset to commit */
-  advance(nextOffset: number, decidedUpTo: number | null): Progress {
+  advance(nextOffset: number, decidedUpTo: number | null): OffsetToCommit {
     this.decidedUpTo = decidedUpTo ?? this.decidedUpTo;
     this.nextOffset = nextOffset;
     this.heldUpSince = null;
-    // `decidedUpTo` is null where no record has arrived, so the store has not been asked. The next owner has
-    // to ask.
-    return this.progressAt(nextOffset, this.decidedUpTo);
+    return this.offsetToCommit(nextOffset, this.decidedUpTo);
   }
 
   /** Reads the partition again from the first decision that the store has lost. */
@@ -191,7 +189,7 @@ export class LanePosition {
     if (this.uncommittedRewind === null) return;
     const offset = this.uncommittedRewind;
     try {
-      await this.committer.commitNow(this.progressAt(offset, offset));
+      await this.committer.commitNow(this.offsetToCommit(offset, offset));
     } catch (error) {
       throw new RewindNotCommitted(`cannot commit the rewound offset ${offset}: ${messageOf(error)}`, {
         cause: error,
@@ -245,9 +243,12 @@ export class LanePosition {
     return readMirroredOffset(readDecidedUpTo, cluster, this.partition, note);
   }
 
-  /** An offset with the note to commit beside it, for a partition that is decided up to `expectedUpTo`. */
-  private progressAt(offset: number, expectedUpTo: number | null): Progress {
-    // No record has arrived, so the store has not been asked. The next owner of the partition has to ask.
+  /**
+   * An offset with the note to commit beside it, for a partition that is decided up to `expectedUpTo`. It is
+   * null, and a mirrored note stays, until a record has arrived: the store has not been asked before. The next
+   * owner of the partition asks then.
+   */
+  private offsetToCommit(offset: number, expectedUpTo: number | null): OffsetToCommit {
     if (this.mirroredNote !== null)
       return { ...this.partition, offset, expectedUpTo: this.mirroredNote.upTo, cluster: this.mirroredNote.cluster };
     return { ...this.partition, offset, expectedUpTo, cluster: this.deps.cluster.name };

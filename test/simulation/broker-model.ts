@@ -3,7 +3,7 @@
  * refuses offset commits of an old generation. test/support/source-contract.ts compares it with a real Kafka.
  */
 import type { Random } from '../../dev/random';
-import type { Chunk, Progress, RecordSource, SourceListener } from '../../src/kafka/port';
+import type { Chunk, OffsetToCommit, RecordSource, SourceListener } from '../../src/kafka/port';
 import type { TopicsSender } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import type { TopicPartition } from '../../src/lib/topic-partition';
@@ -367,7 +367,7 @@ class Member {
     await this.broker.scheduler.turn(this.worker, 'decompressed');
   }
 
-  async commit(progress: readonly Progress[]): Promise<void> {
+  async commit(progress: readonly OffsetToCommit[]): Promise<void> {
     if (!this.hasRead) throw new Error('nothing was read since the group assigned its partitions');
     const { broker, generation } = this;
     let isRefused = false;

@@ -199,10 +199,10 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     pause: (partition) => membershipOf(state)?.pause(partition),
     resume: (partition) => membershipOf(state)?.resume(partition),
     rewindTo: (partition, offset) => membershipOf(state)?.rewindTo(partition, offset),
-    async commit(progress) {
+    async commit(offsets) {
       const membership = membershipOf(state);
       if (membership === null) throw new Error('the worker is not a member of the group');
-      await membership.commit(progress);
+      await membership.commit(offsets);
     },
     async stop() {
       stopping.abort();

@@ -299,11 +299,11 @@ export async function joinGroup(
       // The gate discards fetches in flight. Records of other partitions in them are fetched again.
       gate.close();
     },
-    async commit(progress) {
+    async commit(offsets) {
       // `consumer.commitOffsets` retries by itself, even across a rebalance. It would then set back an offset
       // that the new owner has committed.
       if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
-      await positions.commit(progress, commitOffsets);
+      await positions.commit(offsets, commitOffsets);
     },
     isStalled,
     isThrottled: () => systemClock.now() < throttledUntil + THROTTLED_KEPT_MS,

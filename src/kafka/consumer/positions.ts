@@ -11,13 +11,13 @@ import {
   UNKNOWN_TOPIC_OR_PARTITION,
 } from '../client/patches/fetch';
 import { commitNote, readCommitNote } from '../commit-note';
-import type { Progress, SourceListener } from '../port';
+import type { OffsetToCommit, SourceListener } from '../port';
 
 /** Commit errors that concern one partition alone. The commits of the other partitions are not affected. */
 const ERRORS_OF_ONE: ReadonlySet<number> = new Set([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED]);
 
 /** Offsets to commit, in the client's format. */
-export interface Offsets {
+export interface CommitRequest {
   readonly topics: {
     topic: string;
     partitions: { partition: number; offset: string; metadata: string }[];
@@ -118,10 +118,10 @@ export class FetchPositions {
    *
    * @throws where Kafka does not accept the commit, and where a partition is in doubt
    */
-  async commit(progress: readonly Progress[], send: (offsets: Offsets) => Promise<void>): Promise<void> {
+  async commit(offsets: readonly OffsetToCommit[], send: (request: CommitRequest) => Promise<void>): Promise<void> {
     // An offset beyond the end of the last fetch belongs to a deleted log, or to decisions that the store has
     // lost. The partition is read again, and its offset committed then.
-    const current = progress.filter(
+    const current = offsets.filter(
       (each) => each.offset <= (this.nextOffsets.get(keyOf(each)) ?? each.offset),
     );
     const doubts = this.inDoubt;
@@ -154,9 +154,9 @@ export class FetchPositions {
   }
 }
 
-function byTopic(progress: readonly Progress[]): Offsets['topics'] {
+function byTopic(offsets: readonly OffsetToCommit[]): CommitRequest['topics'] {
   const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
-  for (const { topic, partition, offset, expectedUpTo, cluster = '' } of progress) {
+  for (const { topic, partition, offset, expectedUpTo, cluster = '' } of offsets) {
     const partitions = topics.get(topic) ?? [];
     const note = expectedUpTo === null ? null : { upTo: expectedUpTo, cluster };
     partitions.push({ partition, offset: String(offset), metadata: commitNote(note) });

@@ -8,7 +8,7 @@ import type { IntakeResult } from '../../../src/intake/intake';
 import { TopicPaused } from '../../../src/intake/reject-limit';
 import { NotTogether } from '../../../src/intake/undecided';
 import { FetchGate } from '../../../src/kafka/consumer/membership';
-import type { Progress, RecordSource, SourceListener } from '../../../src/kafka/port';
+import type { OffsetToCommit, RecordSource, SourceListener } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
 import { StoreBehind } from '../../../src/ledger/failures';
 import type { Clock, Timer } from '../../../src/lib/clock';
@@ -111,7 +111,7 @@ class FakeSource implements RecordSource {
   rewindTo(partition: TopicPartition, offset: number): void {
     this.wentBack.push(`${nameOf(partition)} ${offset}`);
   }
-  async commit(progress: readonly Progress[]): Promise<void> {
+  async commit(progress: readonly OffsetToCommit[]): Promise<void> {
     await this.commitHangs;
     if (this.commitFails !== null) throw new Error(this.commitFails);
     for (const { offset, expectedUpTo, cluster = '', ...partition } of progress) {

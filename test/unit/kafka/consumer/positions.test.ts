@@ -1,6 +1,6 @@
 /** The fetch positions of a member: jumps that it reports, and offsets that it commits. */
 import pino from 'pino';
-import { FetchPositions, type Offsets } from '../../../../src/kafka/consumer/positions';
+import { FetchPositions, type CommitRequest } from '../../../../src/kafka/consumer/positions';
 
 const ONE = { topic: 't', partition: 1 };
 const TWO = { topic: 't', partition: 2 };
@@ -17,7 +17,7 @@ function setUp() {
     pino({ level: 'warn' }, { write: (line) => told.push(JSON.parse(line).msg) }),
   );
   const sent: string[] = [];
-  const send = async ({ topics }: Offsets) => {
+  const send = async ({ topics }: CommitRequest) => {
     for (const { topic, partitions } of topics)
       for (const { partition, offset } of partitions) sent.push(`${topic}/${partition}@${offset}`);
   };
