@@ -4,7 +4,7 @@
  *
  *     idle ──▶ ready ──▶ in flight ──▶ idle, or ready where records are left
  *                ▲           │
- *                │           ├── a schema is requested ──▶ asking ──▶ ready
+ *                │           ├── a schema is requested ──▶ requesting ──▶ ready
  *                └── waiting ┴── not decided: 1 to 30 s
  *
  * While a part is in flight, another part can be read ahead. That part is answered after the part in front of
@@ -26,7 +26,7 @@ import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted }
 import { NO_RECORDS, type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
 
-type LaneState = 'idle' | 'ready' | 'in flight' | 'asking' | 'waiting';
+type LaneState = 'idle' | 'ready' | 'in flight' | 'requesting' | 'waiting';
 
 /** What all lanes of a worker share. */
 export interface LaneShared {
@@ -46,16 +46,17 @@ export class Lane {
   private state: LaneState = 'idle';
   private running: Promise<void> | null = null;
   private isRevoked = false;
-  private isPaused = false;
+  /** Fetches are paused until more of the queue is decided. */
+  isFetchPaused = false;
   /** The parts that are not answered yet: the one that the lane waits for, and one that is read ahead. */
   private parts: LanePart[] = [];
   /** Resolves the wait for a batch. */
   private onGathered: () => void = NOTHING;
   /** The records that wait for a schema, once they are decoded. */
-  private asking: Promise<ReadRecords> | null = null;
+  private requesting: Promise<ReadRecords> | null = null;
   private readonly size: PartSize;
   private isSuspect = false;
-  /** See `stopAwaiting`. */
+  /** The pipeline waits no longer for its records: see `stopAwaiting`. */
   private isAbsent = false;
   /**
    * The store is where the last part ended, and would notice missing records before the next part. False
@@ -79,8 +80,8 @@ export class Lane {
     if (this.isStopping) return;
     this.queue.push(chunk);
     this.isAbsent = false;
-    if (this.queue.isFull && !this.isPaused) {
-      this.isPaused = true;
+    if (this.queue.isFull && !this.isFetchPaused) {
+      this.isFetchPaused = true;
       this.deps.source.pause(this.partition);
     }
     this.running ??= this.run();
@@ -97,59 +98,29 @@ export class Lane {
     this.position.start(offset, expectedUpTo, cluster);
   }
 
-  get isStopping(): boolean {
-    return this.stopping.signal.aborted;
+  /** Stops because the group took the partition away: a part in flight is not committed by this worker. */
+  revoke(): void {
+    this.isRevoked = true;
+    this.stop();
   }
 
-  private get isIdle(): boolean {
-    return this.running === null;
-  }
-
-  get isReady(): boolean {
-    return this.state === 'ready';
-  }
-
-  /**
-   * It has batches of its own, to spare the others. Its last records were not decided, its position is not
-   * settled, or its chunks take long to decompress.
-   */
-  get isAlone(): boolean {
-    return this.isSuspect || this.queue.hasLargeChunks || !this.position.isSettled;
-  }
-
-  /** Whether fetches are paused until more of the queue is decided. */
-  get isFetchPaused(): boolean {
-    return this.isPaused;
-  }
-
-  /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
-  get bytesAhead(): number {
-    const [front, ahead] = this.parts;
-    const mayReadAhead =
-      front !== undefined && front.sentUpTo !== null && ahead === undefined && this.isContinuous;
-    return mayReadAhead && !this.isStopping ? this.queue.unreadBytes : 0;
-  }
-
-  /** It has no record for a batch now, but will soon: its last batch is judged, or a fetch is due. */
-  get isAwaited(): boolean {
-    if (this.isAbsent || this.isAlone || this.isStopping || this.undecided !== null) return false;
-    if (this.isReady || this.bytesAhead > 0) return false;
-    const [front] = this.parts;
-    if (front !== undefined && front.sentUpTo === null) return true;
-    return this.queue.unreadBytes === 0 && this.position.isFarBehind(this.queue.fetchedUpTo);
-  }
-
-  /** Is not awaited until it has further records, or another batch. */
-  stopAwaiting(): void {
-    this.isAbsent = true;
+  /** Begins no further part. Resolves when parts in flight are decided and published, or have failed. */
+  async finish(): Promise<void> {
+    this.stop();
+    await this.running;
   }
 
   /**
-   * How far the store must have decided the partition. Null where that is unknown, and while records are in
-   * flight: their batch checks it then.
+   * Reads the partition again from the first decision that the store has lost, without the queued records.
+   *
+   * @param lost the offset from which on the store has no decisions
    */
-  expectedUpTo(): number | null {
-    return this.isIdle ? this.position.expectedUpTo : null;
+  rewindTo(lost: number): void {
+    if (this.isStopping) return;
+    this.position.rewindTo(lost);
+    this.queue.clear();
+    this.retryWait.onDecided();
+    this.resumeIfLow();
   }
 
   /**
@@ -164,6 +135,14 @@ export class Lane {
     if (lost !== null && this.isIdle) this.rewindTo(lost);
   }
 
+  /**
+   * How far the store must have decided the partition. Null where that is unknown, and while records are in
+   * flight: their batch checks it then.
+   */
+  expectedUpTo(): number | null {
+    return this.isIdle ? this.position.expectedUpTo : null;
+  }
+
   status(): PartitionStatus {
     return { ...this.partition, ...this.position.status(this.isIdle), undecided: this.undecided };
   }
@@ -173,92 +152,42 @@ export class Lane {
     return this.retryWait.state;
   }
 
-  /** Stops because the group took the partition away: a part in flight is not committed by this worker. */
-  revoke(): void {
-    this.isRevoked = true;
-    this.stop();
+  get isStopping(): boolean {
+    return this.stopping.signal.aborted;
   }
 
-  /** Begins no further part. Resolves when parts in flight are decided and published, or have failed. */
-  async finish(): Promise<void> {
-    this.stop();
-    await this.running;
-  }
-
-  private stop(): void {
-    this.stopping.abort();
-    this.retryWait.clear();
-    this.onGathered();
-  }
-
-  private async run(): Promise<void> {
-    while (this.parts.length > 0 || (!this.queue.isEmpty && !this.isStopping)) {
-      try {
-        this.shared.onActive();
-        await this.step();
-      } catch (error) {
-        // Any failure shows as an undecided partition, even a defect of this lane.
-        await this.abort();
-        if (error instanceof LostElsewhere) this.rewindTo(error.decidedUpTo);
-        else await this.wait(error);
-      }
-    }
-    this.state = 'idle';
-    this.running = null;
-    this.position.onIdle();
+  get isReady(): boolean {
+    return this.state === 'ready';
   }
 
   /**
-   * Has one part decided, or as many of its first records as can be decided now.
-   *
-   * @throws where not even the first record can be decided
+   * It has batches of its own, to spare the others. Its last records were not decided, its position is not
+   * settled, or its chunks take long to decompress.
    */
-  private async step(): Promise<void> {
-    if (this.parts.length === 0) await this.gathered();
-    const [part] = this.parts;
-    if (part === undefined) return;
-    this.position.onAwaited(part.first);
-    const { decided, undecided } = await part.result;
-    this.parts.shift();
-    if (this.asking !== null) {
-      this.state = 'asking';
-      this.queue.keepDecoded(await this.asking);
-      this.asking = null;
-    }
-    if (decided !== null) {
-      // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.
-      if (this.bytesAhead > 0) this.shared.onReady(this);
-      await this.publish(decided.toPublish);
-      this.advance(decided);
-    }
-    if (decided !== null || undecided !== null) this.isSuspect = undecided !== null;
-    const lost = lostFrom(undecided);
-    if (lost !== null) this.rewindTo(lost);
-    else if (undecided !== null && !(undecided instanceof NotTogether)) throw undecided;
+  get isAlone(): boolean {
+    return this.isSuspect || this.queue.hasLargeChunks || !this.position.isSettled;
   }
 
-  /** Waits until a batch takes records of the lane, or the lane stops. */
-  private async gathered(): Promise<void> {
-    this.state = 'ready';
-    this.shared.onReady(this);
-    await new Promise<void>((resolve) => {
-      this.onGathered = resolve;
-    });
+  /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
+  get bytesAhead(): number {
+    const [front, ahead] = this.parts;
+    const mayReadAhead =
+      front !== undefined && front.sentUpTo !== null && ahead === undefined && this.isContinuous;
+    return mayReadAhead && !this.isStopping ? this.queue.unreadBytes : 0;
   }
 
-  private async wait(error: unknown): Promise<void> {
-    this.state = 'waiting';
-    this.isSuspect = true;
-    const cause = error instanceof RewindNotCommitted ? 'kafka' : undecidedCause(error);
-    await this.retryWait.afterFailure(error, cause, this.stopping.signal);
+  /** It has no record now, and a batch waits for it: its last batch is judged, or a fetch is due. */
+  get isAwaited(): boolean {
+    if (this.isAbsent || this.isAlone || this.isStopping || this.undecided !== null) return false;
+    if (this.isReady || this.bytesAhead > 0) return false;
+    const [front] = this.parts;
+    if (front !== undefined && front.sentUpTo === null) return true;
+    return this.queue.unreadBytes === 0 && this.position.isFarBehind(this.queue.fetchedUpTo);
   }
 
-  /** Waits until no part is in flight, and discards the results. The records are read again. */
-  private async abort(): Promise<void> {
-    this.isContinuous = false;
-    for (const part of this.parts) part.isVoid = true;
-    await Promise.allSettled(this.parts.map(({ result }) => result));
-    this.parts = [];
+  /** The pipeline waits for this lane again once the lane has further records, or another batch. */
+  stopAwaiting(): void {
+    this.isAbsent = true;
   }
 
   /** Begins a part of a batch. */
@@ -289,26 +218,132 @@ export class Lane {
     const most = Math.min(limit.events, part.maxEvents - part.records);
     const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
     const isFront = part === this.parts[0];
-    if ('asking' in read && part.records > 0) return NO_RECORDS;
-    if ('asking' in read && (!isFront || this.queue.keepOpen())) {
+    if ('requesting' in read && part.records > 0) return NO_RECORDS;
+    if ('requesting' in read && (!isFront || this.queue.keepOpen())) {
       // A part that is read ahead is read again in its turn.
-      if (isFront) this.asking = read.asking;
+      if (isFront) this.requesting = read.requesting;
       else this.isContinuous = false;
       part.end(null);
       return null;
     }
-    const records = 'asking' in read ? await read.asking : read;
+    const records = 'requesting' in read ? await read.requesting : read;
     const [first] = records.envelopes;
     part.records += records.envelopes.length;
     part.first ??= first && { offset: first.offset, timestamp: first.timestamp };
+    // The part may have become the front one during the reads.
     if (part !== this.parts[0]) return records;
-    this.position.onAwaited(part.first);
+    this.position.onFront(part.first);
     // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
     if (!this.position.isSettled && !this.isStopping) {
       await this.position.settle(part.first);
       part.expectedUpTo = this.position.expectedUpTo ?? 0;
     }
     return records;
+  }
+
+  private get isIdle(): boolean {
+    return this.running === null;
+  }
+
+  private stop(): void {
+    this.stopping.abort();
+    this.retryWait.clear();
+    this.onGathered();
+  }
+
+  private async run(): Promise<void> {
+    while (this.parts.length > 0 || (!this.queue.isEmpty && !this.isStopping)) {
+      try {
+        this.shared.onActive();
+        await this.step();
+      } catch (error) {
+        // Any failure shows as an undecided partition, even a defect of this lane.
+        await this.abort();
+        if (error instanceof LostElsewhere) this.rewindTo(error.decidedUpTo);
+        else await this.waitToRetry(error);
+      }
+    }
+    this.state = 'idle';
+    this.running = null;
+    this.position.onIdle();
+  }
+
+  /** Waits until a batch takes records of the lane, or the lane stops. */
+  private async untilGathered(): Promise<void> {
+    this.state = 'ready';
+    this.shared.onReady(this);
+    await new Promise<void>((resolve) => {
+      this.onGathered = resolve;
+    });
+  }
+
+  /**
+   * Has one part decided, or as many of its first records as can be decided now.
+   *
+   * @throws where not even the first record can be decided
+   */
+  private async step(): Promise<void> {
+    if (this.parts.length === 0) await this.untilGathered();
+    const [part] = this.parts;
+    if (part === undefined) return;
+    this.position.onFront(part.first);
+    const { decided, undecided } = await part.result;
+    this.parts.shift();
+    if (this.requesting !== null) {
+      this.state = 'requesting';
+      this.queue.keepDecoded(await this.requesting);
+      this.requesting = null;
+    }
+    if (decided !== null) {
+      // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.
+      if (this.bytesAhead > 0) this.shared.onReady(this);
+      await this.publish(decided.toPublish);
+      this.advance(decided);
+    }
+    if (decided !== null || undecided !== null) this.isSuspect = undecided !== null;
+    const lost = lostFrom(undecided);
+    if (lost !== null) this.rewindTo(lost);
+    else if (undecided !== null && !(undecided instanceof NotTogether)) throw undecided;
+  }
+
+  private async waitToRetry(error: unknown): Promise<void> {
+    this.state = 'waiting';
+    this.isSuspect = true;
+    const cause = error instanceof RewindNotCommitted ? 'kafka' : undecidedCause(error);
+    await this.retryWait.afterFailure(error, cause, this.stopping.signal);
+  }
+
+  /** Waits until no part is in flight, and discards the results. The records are read again. */
+  private async abort(): Promise<void> {
+    this.isContinuous = false;
+    for (const part of this.parts) part.isVoid = true;
+    await Promise.allSettled(this.parts.map(({ result }) => result));
+    this.parts = [];
+  }
+
+  /**
+   * Publishes until it succeeds: the verdicts are stored already. Where the lane stops first, the part is not
+   * committed. The next owner then reads these records again and publishes their verdicts.
+   */
+  private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
+    const { publishVerdicts } = this.deps;
+    if (publishVerdicts === null || answers.length === 0) return;
+    const publish = publishingRest(publishVerdicts, this.partition, answers);
+    await this.retryWait.retry(publish, 'kafka', this.stopping.signal);
+  }
+
+  private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {
+    if (this.isRevoked) return;
+    this.retryWait.onDecided();
+    this.shared.committer.enqueueCommit(this.position.advance(nextOffset, decidedUpTo));
+    this.resumeIfLow();
+  }
+
+  private resumeIfLow(): void {
+    if (this.isFetchPaused && this.queue.isLow) {
+      this.isFetchPaused = false;
+      this.deps.source.resume(this.partition);
+    }
   }
 
   /** The result of a part, after the result of the part in front of it. */
@@ -356,44 +391,6 @@ export class Lane {
     ahead.isVoid = true;
     await ahead.ended;
     this.parts.pop();
-  }
-
-  /**
-   * Publishes until it succeeds: the verdicts are stored already. Where the lane stops first, the part is not
-   * committed. The next owner then reads these records again and publishes their verdicts.
-   */
-  private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
-    const { publishVerdicts } = this.deps;
-    if (publishVerdicts === null || answers.length === 0) return;
-    const publish = publishingRest(publishVerdicts, this.partition, answers);
-    await this.retryWait.retry(publish, 'kafka', this.stopping.signal);
-  }
-
-  private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {
-    if (this.isRevoked) return;
-    this.retryWait.onDecided();
-    this.shared.committer.enqueueCommit(this.position.advance(nextOffset, decidedUpTo));
-    this.resumeIfLow();
-  }
-
-  /**
-   * Reads the partition again from the first decision that the store has lost, without the queued records.
-   *
-   * @param lost the offset from which on the store has no decisions
-   */
-  rewindTo(lost: number): void {
-    if (this.isStopping) return;
-    this.position.rewindTo(lost);
-    this.queue.clear();
-    this.retryWait.onDecided();
-    this.resumeIfLow();
-  }
-
-  private resumeIfLow(): void {
-    if (this.isPaused && this.queue.isLow) {
-      this.isPaused = false;
-      this.deps.source.resume(this.partition);
-    }
   }
 }
 

@@ -98,8 +98,8 @@ export class LanePosition {
     else this.heldUpSince ??= Date.now();
   }
 
-  /** The lane now waits for the part that begins with this record. */
-  onAwaited(first: FirstRecord | undefined): void {
+  /** The part that begins with this record is now in front: the lane waits for its result. */
+  onFront(first: FirstRecord | undefined): void {
     if (first === undefined) return;
     // The committed offset of a deleted topic does not apply to a new topic of the same name.
     this.nextOffset = first.offset;

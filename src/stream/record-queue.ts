@@ -26,14 +26,14 @@ export class RecordQueue extends ChunkQueue {
   /**
    * Reads as `peek` does, and decodes.
    *
-   * @returns a promise in `asking` where schemas are requested from the registry first
+   * @returns a promise in `requesting` where schemas are requested from the registry first
    */
   async decode(
     maxRecords: number,
     maxBytes: number,
     behind: number,
     mayOpen = true,
-  ): Promise<ReadRecords | { readonly asking: Promise<ReadRecords> }> {
+  ): Promise<ReadRecords | { readonly requesting: Promise<ReadRecords> }> {
     const { decoded } = this;
     if (decoded !== null && behind === 0) {
       this.decoded = null;
@@ -45,12 +45,12 @@ export class RecordQueue extends ChunkQueue {
     }
     const records = await this.peek(maxRecords, maxBytes, behind, mayOpen);
     const bytes = records.reduce((sum, { size }) => sum + RECORD_OVERHEAD_BYTES + size, 0);
-    let isAsking = false;
+    let isRequesting = false;
     const decoding = decodeRecords(records, this.wireFormat, (answer) => {
-      isAsking = true;
+      isRequesting = true;
       return answer;
     }).then((read) => ({ ...read, bytes }));
-    return isAsking ? { asking: decoding } : decoding;
+    return isRequesting ? { requesting: decoding } : decoding;
   }
 
   /** Keeps records for the next call of `decode`. */
