@@ -1,8 +1,8 @@
 /**
  * The way of records through a worker, in five stages (docs/rules.md, U1-U3):
  *
- * - gather: take the records that wait in the lanes, up to the limits of a batch.
- * - judge: decode the records and judge the events.
+ * - gather: take records that wait in the lanes, up to the limits of a batch, and decode them.
+ * - judge: find their connections, and judge the events.
  * - decide: one transaction for all partitions of the batch.
  * - publish: the verdicts, lane by lane.
  * - commit: the offsets, some time after.
@@ -20,8 +20,8 @@
  * Where they share none, a batch takes all records of one lane before it goes on to the next. Batches of
  * different lanes are then in flight side by side.
  *
- * A lane in trouble, or with large chunks, has batches of its own. Such batches leave one place in flight to
- * the other lanes, and take turns with their batches.
+ * A lane in trouble, or with large chunks, has batches of its own. One batch in flight is left to the other
+ * lanes, and both kinds of batches take turns.
  */
 
 import { observeAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
@@ -49,7 +49,7 @@ const AHEAD_BYTES = 1024 * 1024;
  * A batch that is not sent or not answered after this time may wait for the store, for a lock or over a long
  * line. Until then no other small batch begins beside it.
  */
-const LONGEST_TURN_MS = 100;
+const LATE_AFTER_MS = 100;
 
 /** Where rounds are shared, one batch is judged while the store writes the batch before it. */
 const SHARED_AT_ONCE = 2;
@@ -63,7 +63,7 @@ const WAIT_FOR_LANES_MS = 100;
  * The state of a batch in flight.
  *
  *     judging ──all its writes are sent──▶ sent ──┐
- *        └──────────LONGEST_TURN_MS───────────────┴──▶ late
+ *        └──────────LATE_AFTER_MS─────────────────┴──▶ late
  *
  * While a batch is judging, no other batch begins. While one is sent, only a large batch begins beside it.
  */
@@ -197,7 +197,7 @@ export class Pipeline {
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;
     for (const lane of lanes) this.begun.add(lane);
-    void this.deps.clock.sleep(LONGEST_TURN_MS, ended.signal).then(() => {
+    void this.deps.clock.sleep(LATE_AFTER_MS, ended.signal).then(() => {
       batch.state = 'late';
       this.schedulePump();
     });
