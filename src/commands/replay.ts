@@ -24,7 +24,7 @@ import { printLines } from '../cli/output';
 import { readConfig } from '../config/config';
 import type { Answer } from '../intake/delivery';
 import { type Intake, makeIntake } from '../intake/intake';
-import { makeRejectBreaker } from '../intake/reject-limit';
+import { makeRejectLimit } from '../intake/reject-limit';
 import { offsetsAt, readPositions } from '../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { KafkaProblem, noPartition, noTopic } from '../kafka/client/errors';
@@ -107,7 +107,7 @@ export async function replay(options: Options): Promise<number> {
       references,
       isPublished: publishVerdicts !== null,
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
-      breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
+      rejectLimit: config.REJECT_LIMIT === null ? undefined : makeRejectLimit(config.REJECT_LIMIT, logger),
       logger,
       now: systemClock.now,
     });

@@ -25,7 +25,7 @@ export interface DecidingParts {
   readonly store: Store;
   readonly references: IntakeDeps['references'];
   readonly isPublished: boolean;
-  readonly breaker?: IntakeDeps['breaker'];
+  readonly rejectLimit?: IntakeDeps['rejectLimit'];
   readonly tracing: Tracing | null;
   readonly metrics: Metrics;
   readonly logger: Logger;

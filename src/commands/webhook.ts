@@ -6,8 +6,8 @@ import { refusePort } from '../cli/explain-error';
 import { packageVersion } from '../cli/package-version';
 import { describeConfig, readConfig } from '../config/config';
 import type { Reference } from '../domain/reference';
-import { makeConnectionBreaker } from '../intake/connection-limit';
-import type { References } from '../intake/judge-and-decide';
+import { makeConnectionLimit } from '../intake/connection-limit';
+import type { References } from '../intake/references';
 import { makeKafka } from '../kafka/client/client';
 import { makeReferences } from '../ledger/reference-store';
 import { NEVER, systemClock } from '../lib/clock';
@@ -74,10 +74,10 @@ export async function webhook(): Promise<number> {
         {
           ...{ access: DATABASE, store: pool, references, tracing, metrics, logger },
           isPublished: publishing.publishVerdicts !== null,
-          breaker:
+          rejectLimit:
             config.REJECT_LIMIT === null
               ? undefined
-              : makeConnectionBreaker(config.REJECT_LIMIT, logger, Date.now),
+              : makeConnectionLimit(config.REJECT_LIMIT, logger, Date.now),
         },
       );
       const deps: ServerDeps = {

@@ -10,7 +10,7 @@ import { readConfig } from '../config/config';
 import type { Reference } from '../domain/reference';
 import { DEAD_LETTER_REASONS } from '../domain/verdict/reasons';
 import { makeIntake } from '../intake/intake';
-import { makeRejectBreaker } from '../intake/reject-limit';
+import { makeRejectLimit } from '../intake/reject-limit';
 import { makeSharedRounds } from '../intake/shared-rounds';
 import { makeDrain } from '../kafka/admin/drain';
 import { makeKafka, readClusterId } from '../kafka/client/client';
@@ -162,7 +162,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         sharedRounds,
         isPublished: publishVerdicts !== null,
         sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
-        breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
+        rejectLimit: config.REJECT_LIMIT === null ? undefined : makeRejectLimit(config.REJECT_LIMIT, logger),
         logger,
         onRetry: (failure) => metrics.retries.inc({ class: failure }),
         now: systemClock.now,

@@ -2,10 +2,10 @@
 
 import type { Logger } from 'pino';
 import { kindCode } from '../domain/event/event';
-import { type Answer, isPartition, type Origin } from '../intake/delivery';
-import { letterCause } from '../intake/letter-detail';
 import { secondsSince } from '../lib/clock';
 import type { Metrics } from '../telemetry/metrics';
+import { type Answer, isPartition, type Origin } from './delivery';
+import { letterCause } from './letter-detail';
 
 interface Observers {
   readonly metrics: Metrics;

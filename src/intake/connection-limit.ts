@@ -7,7 +7,7 @@ import { isSameVersion } from '../domain/reference';
 import { counted } from '../lib/printable';
 import {
   type Pause,
-  type RejectBreaker,
+  type RejectLimit,
   reasonsOf,
   slide,
   sumOf,
@@ -43,11 +43,11 @@ export class ConnectionPaused extends TopicPaused {
 const NOTHING: Tally = { events: 0, rejected: 0 };
 
 /** @param now milliseconds since 1970 */
-export function makeConnectionBreaker(
-  limit: ConnectionThreshold,
+export function makeConnectionLimit(
+  threshold: ConnectionThreshold,
   logger: Logger,
   now: () => number,
-): RejectBreaker {
+): RejectLimit {
   const windows = new Map<string, readonly Tally[]>();
   const pauses = new Map<string, ConnectionPause>();
   /** The sums of batches that are checked, and neither committed nor abandoned. A connection has several. */
@@ -70,7 +70,7 @@ export function makeConnectionBreaker(
       const pause = pauses.get(connection);
       if (pause === undefined) return;
       if (!isOver(pause) && isSameVersion(pause.judgedBy, reference))
-        throw new ConnectionPaused(describe(pause, limit), pause.until);
+        throw new ConnectionPaused(describe(pause, threshold), pause.until);
       pauses.delete(connection);
       windows.delete(connection);
       logger.info(
@@ -83,31 +83,31 @@ export function makeConnectionBreaker(
       if (reference.connections?.get(connection)?.isTest === true) return;
       const tally = tallyOf(decisions);
       const uncounted = sumOf([inFlight.get(connection) ?? NOTHING, tally]);
-      const window = sumOf(slide(windows.get(connection) ?? [], uncounted, limit.minEvents));
-      const isWithin = ({ events, rejected }: Tally) => rejected * 100 <= events * limit.percent;
+      const window = sumOf(slide(windows.get(connection) ?? [], uncounted, threshold.minEvents));
+      const isWithin = ({ events, rejected }: Tally) => rejected * 100 <= events * threshold.percent;
       // Fewer events count as `minEvents`: the first bad ones of a process stop as early as later ones.
-      const isBeyond = !isWithin({ ...window, events: Math.max(window.events, limit.minEvents) });
+      const isBeyond = !isWithin({ ...window, events: Math.max(window.events, threshold.minEvents) });
       if (!isBeyond || isWithin(tally)) {
         addInFlight(connection, tally, 1);
         return;
       }
-      const until = now() + limit.pauseSeconds * 1000;
+      const until = now() + threshold.pauseSeconds * 1000;
       const pause = { ...window, reasons: reasonsOf(decisions), judgedBy: reference, until };
       pauses.set(connection, pause);
       logger.error(
         {
-          ...{ connection, ...limit, ...window, reasons: pause.reasons },
+          ...{ connection, ...threshold, ...window, reasons: pause.reasons },
           until: new Date(until).toISOString(),
           referenceVersion: reference.version,
         },
         'connection is paused: too many of its events would be rejected',
       );
-      throw new ConnectionPaused(describe(pause, limit), until);
+      throw new ConnectionPaused(describe(pause, threshold), until);
     },
     countCommitted(connection, decisions) {
       const tally = tallyOf(decisions);
       addInFlight(connection, tally, -1);
-      windows.set(connection, slide(windows.get(connection) ?? [], tally, limit.minEvents));
+      windows.set(connection, slide(windows.get(connection) ?? [], tally, threshold.minEvents));
     },
     abandon(connection, decisions) {
       addInFlight(connection, tallyOf(decisions), -1);

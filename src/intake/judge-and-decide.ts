@@ -6,24 +6,24 @@
 import type { Reference } from '../domain/reference';
 import type { Decision, Item } from '../domain/verdict/decide';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
-import { StaleReference } from '../ledger/failures';
 import type { LedgerPart } from '../ledger/parts';
 import type { PublishedFacts } from '../ledger/published-facts';
+import type { NumberedPartition } from '../ledger/statements/partitions';
 import { at } from '../lib/at';
 import { messageOf } from '../lib/errors';
-import { type Answer, type BatchPart, type DeadLetter, isPartition, type Origin } from './delivery';
+import {
+  type Answer,
+  type BatchPart,
+  type DeadLetter,
+  isPartition,
+  type Origin,
+  type WebhookRequest,
+} from './delivery';
 import { completeAnswers, type Prepared, prepare, type Unanswered } from './prepare';
-import type { RejectBreaker } from './reject-limit';
+import { type References, withReference } from './references';
+import type { RejectLimit } from './reject-limit';
 import type { SharedRounds } from './shared-rounds';
-import { DeadLetterRefused, LettersRefused, MAY_BE_ADDED, NoReference } from './undecided';
-
-/**
- * The reference data in force. It is kept in memory, and reloaded when the store reports that it is stale.
- */
-export interface References {
-  current(): Promise<Reference>;
-  reload(): Promise<Reference>;
-}
+import { DeadLetterRefused, LettersRefused } from './undecided';
 
 export interface JudgeDeps {
   readonly ledger: Ledger;
@@ -36,7 +36,7 @@ export interface JudgeDeps {
   /** Whether the answers are published. */
   readonly isPublished?: boolean | undefined;
   /** Present where rejected events have a limit. */
-  readonly breaker?: RejectBreaker | undefined;
+  readonly rejectLimit?: RejectLimit | undefined;
   /** Receives the items of each batch of Kafka records. */
   readonly sharedRounds?: Pick<SharedRounds, 'observe'> | undefined;
 }
@@ -46,8 +46,8 @@ export interface Section extends Omit<BatchPart, 'source'> {
   readonly origin: Origin;
 }
 
-/** Immediate tries after new reference data. */
-const MAX_TRIES = 5;
+/** The options of a batch that pass to the ledger unchanged. */
+export type BatchOptions = Pick<LedgerBatch, 'contended' | 'whenSent'>;
 
 /**
  * Judges and decides a batch in one transaction.
@@ -58,22 +58,39 @@ const MAX_TRIES = 5;
  */
 export type JudgeAndDecide = (
   sections: readonly Section[],
-  contended: Pick<LedgerBatch, 'contended' | 'whenSent'>,
+  options: BatchOptions,
   panic?: string,
 ) => Promise<readonly Answer[]>;
+
+/** A batch whose partitions have their numbers. */
+interface NumberedBatch {
+  readonly sections: readonly Section[];
+  /** The origins of the sections. */
+  readonly numbered: readonly (NumberedPartition | WebhookRequest)[];
+  readonly groups: readonly PauseGroup[];
+  readonly options: BatchOptions;
+  readonly panic: string | undefined;
+}
+
+/** The sections of a batch that are paused together: those of a topic, or of a webhook connection. */
+interface PauseGroup {
+  /** The topic, or the id of the connection. */
+  readonly name: string;
+  /** Its part of the decisions of the batch. */
+  readonly decisionsIn: (decisions: readonly Decision[]) => readonly Decision[];
+}
 
 export function makeJudgeAndDecide({
   ledger,
   references,
   sendDeadLetters,
   isPublished = false,
-  breaker,
+  rejectLimit,
   sharedRounds,
 }: JudgeDeps): JudgeAndDecide {
-  /** Repeats both where the reference data is stale. */
   async function judgeAndDecide(
     sections: readonly Section[],
-    contended: Pick<LedgerBatch, 'contended' | 'whenSent'>,
+    options: BatchOptions,
     panic?: string,
   ): Promise<readonly Answer[]> {
     const numbered = await Promise.all(
@@ -81,64 +98,64 @@ export function makeJudgeAndDecide({
         isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
       ),
     );
-    const queues = breaker === undefined ? [] : queuesOf(sections);
+    const groups = rejectLimit === undefined ? [] : pauseGroupsOf(sections);
     // A paused topic waits for new reference data.
-    const isPaused = queues.some(({ queue }) => breaker?.isPaused(queue));
-    let reference = await (isPaused ? references.reload() : references.current());
-    for (let tries = 1; ; tries++) {
-      const checked: { readonly queue: string; readonly its: readonly Decision[] }[] = [];
-      try {
-        if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
-        for (const { queue } of queues) breaker?.admit(queue, reference);
-        const prepared: Prepared = { items: [], unanswered: [], isPublished };
-        let facts: PublishedFacts | null = null;
-        const parts: LedgerPart[] = [];
-        for (const [index, { envelopes, expectedUpTo }] of sections.entries()) {
-          const origin = at(numbered, index);
-          const from = prepared.items.length;
-          prepare(prepared, reference, origin, envelopes, panic !== undefined);
-          if (isPartition(origin))
-            parts.push({ partition: origin, from, to: prepared.items.length, expectedUpTo });
-        }
-        const { items, unanswered } = prepared;
-        if (parts.length > 0) sharedRounds?.observe(items);
-        const decisions = await ledger.decideBatch({
-          items,
-          parts,
-          reference,
-          ...contended,
-          beforeWrites:
-            breaker &&
-            ((decided) => {
-              for (const { queue, of } of queues) {
-                const its = of(decided);
-                breaker.check(queue, reference, its);
-                checked.push({ queue, its });
-              }
-            }),
-          onFacts: isPublished
-            ? (read) => {
-                facts = read;
-              }
-            : undefined,
-          beforeCommit: deadLetterSending(parts, unanswered, items),
-          ...(panic === undefined
-            ? {}
-            : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
-        });
-        checked.length = 0;
-        for (const { queue, of } of queues) breaker?.countCommitted(queue, of(decisions));
-        return completeAnswers(unanswered, decisions, facts);
-      } catch (error) {
-        for (const { queue, its } of checked) breaker?.abandon?.(queue, its);
-        // Missing reference data may have been added since it was loaded. The store reports stale data only
-        // where the batch has events to decide. Reload twice, since a load in progress may have begun before
-        // the change.
-        const isMissing = MAY_BE_ADDED.some((type) => error instanceof type);
-        const mayBeStale = error instanceof StaleReference || (isMissing && tries <= 2);
-        if (!mayBeStale || tries >= MAX_TRIES) throw error;
-        reference = await references.reload();
+    const isPaused = groups.some(({ name }) => rejectLimit?.isPaused(name));
+    return withReference(references, isPaused, (reference) =>
+      decideWith(reference, { sections, numbered, groups, options, panic }),
+    );
+  }
+
+  /** One try, with this reference data. */
+  async function decideWith(
+    reference: Reference,
+    { sections, numbered, groups, options, panic }: NumberedBatch,
+  ): Promise<readonly Answer[]> {
+    const checked: { readonly group: string; readonly decisions: readonly Decision[] }[] = [];
+    try {
+      for (const { name } of groups) rejectLimit?.admit(name, reference);
+      const prepared: Prepared = { items: [], unanswered: [], isPublished };
+      let facts: PublishedFacts | null = null;
+      const parts: LedgerPart[] = [];
+      for (const [index, { envelopes, expectedUpTo }] of sections.entries()) {
+        const origin = at(numbered, index);
+        const from = prepared.items.length;
+        prepare(prepared, reference, origin, envelopes, panic !== undefined);
+        if (isPartition(origin))
+          parts.push({ partition: origin, from, to: prepared.items.length, expectedUpTo });
       }
+      const { items, unanswered } = prepared;
+      if (parts.length > 0) sharedRounds?.observe(items);
+      const decisions = await ledger.decideBatch({
+        items,
+        parts,
+        reference,
+        ...options,
+        beforeWrites:
+          rejectLimit &&
+          ((decided) => {
+            for (const { name, decisionsIn } of groups) {
+              const ofGroup = decisionsIn(decided);
+              rejectLimit.check(name, reference, ofGroup);
+              checked.push({ group: name, decisions: ofGroup });
+            }
+          }),
+        onFacts: isPublished
+          ? (read) => {
+              facts = read;
+            }
+          : undefined,
+        beforeCommit: deadLetterSending(parts, unanswered, items),
+        ...(panic === undefined
+          ? {}
+          : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
+      });
+      checked.length = 0;
+      for (const { name, decisionsIn } of groups) rejectLimit?.countCommitted(name, decisionsIn(decisions));
+      return completeAnswers(unanswered, decisions, facts);
+    } catch (error) {
+      for (const { group, decisions } of checked) rejectLimit?.abandon?.(group, decisions);
+      throw error;
     }
   }
 
@@ -176,29 +193,19 @@ export function makeJudgeAndDecide({
   return judgeAndDecide;
 }
 
-/** The key by which batches are paused together: a topic, or a connection of the webhook. */
-function queueOf(origin: Origin): string {
-  return isPartition(origin) ? origin.topic : origin.connectionId;
-}
-
-/** The decisions of each topic or connection in a batch. */
-interface QueueOfBatch {
-  readonly queue: string;
-  readonly of: (decisions: readonly Decision[]) => readonly Decision[];
-}
-
-function queuesOf(sections: readonly Section[]): QueueOfBatch[] {
+function pauseGroupsOf(sections: readonly Section[]): PauseGroup[] {
   const ranges = new Map<string, [from: number, to: number][]>();
   let from = 0;
   for (const { origin, envelopes } of sections) {
     const to = from + envelopes.length;
-    const queue = queueOf(origin);
-    ranges.set(queue, [...(ranges.get(queue) ?? []), [from, to]]);
+    const name = isPartition(origin) ? origin.topic : origin.connectionId;
+    ranges.set(name, [...(ranges.get(name) ?? []), [from, to]]);
     from = to;
   }
-  const isOne = ranges.size === 1;
-  return [...ranges].map(([queue, its]) => ({
-    queue,
-    of: (decisions) => (isOne ? decisions : its.flatMap(([begin, end]) => decisions.slice(begin, end))),
+  const isOnly = ranges.size === 1;
+  return [...ranges].map(([name, ofGroup]) => ({
+    name,
+    decisionsIn: (decisions) =>
+      isOnly ? decisions : ofGroup.flatMap(([begin, end]) => decisions.slice(begin, end)),
   }));
 }

@@ -40,7 +40,7 @@ export class TopicPaused extends Undecided {
   override readonly name: string = 'TopicPaused';
 }
 
-export interface RejectBreaker {
+export interface RejectLimit {
   isPaused(topic: string): boolean;
   /**
    * Resumes a topic that was paused under other reference data. @throws TopicPaused where it remains paused
@@ -58,7 +58,7 @@ export interface RejectBreaker {
   abandon?(topic: string, decisions: readonly Decision[]): void;
 }
 
-export function makeRejectBreaker(limit: RejectThreshold, logger: Logger): RejectBreaker {
+export function makeRejectLimit(threshold: RejectThreshold, logger: Logger): RejectLimit {
   const windows = new Map<string, readonly Tally[]>();
   const pauses = new Map<string, Pause>();
 
@@ -79,20 +79,20 @@ export function makeRejectBreaker(limit: RejectThreshold, logger: Logger): Rejec
       // Another partition of the topic may have exceeded the limit meanwhile.
       refuseWhilePaused(topic, reference);
       const tally = tallyOf(decisions);
-      const window = slide(windows.get(topic) ?? [], tally, limit.windowEvents);
+      const window = slide(windows.get(topic) ?? [], tally, threshold.windowEvents);
       // A batch within the limit does no harm. Other batches may have caused the excess, or good batches may
       // have left the window.
-      if (!isBeyond(window, limit) || isWithin(tally, limit)) return;
+      if (!isBeyond(window, threshold) || isWithin(tally, threshold)) return;
       const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
       pauses.set(topic, { ...counted, judgedBy: reference });
       logger.error(
-        { topic, ...limit, ...counted, referenceVersion: reference.version },
+        { topic, ...threshold, ...counted, referenceVersion: reference.version },
         'topic is paused: too many of its events would be rejected',
       );
       refuseWhilePaused(topic, reference);
     },
     countCommitted(topic, decisions) {
-      windows.set(topic, slide(windows.get(topic) ?? [], tallyOf(decisions), limit.windowEvents));
+      windows.set(topic, slide(windows.get(topic) ?? [], tallyOf(decisions), threshold.windowEvents));
     },
   };
 }

@@ -50,7 +50,7 @@ export class NoSuchConnection extends Undecided {
 
 /**
  * The operator of a webhook connection is not active. None of its requests is decided, so that they use up no
- * event_id (W6).
+ * event_id (W6). A retry helps once the operator is active again.
  */
 export class OperatorSuspended extends Undecided {
   override readonly name = 'OperatorSuspended';
@@ -85,8 +85,8 @@ export const MAY_BE_ADDED = [NoReference, NoSuchConnection, OperatorSuspended];
 
 /**
  * The cause that keeps a batch undecided: Postgres, the topics that we publish to, the registry or a limit.
- * Or the reference data is missing or unreadable. Or the worker has a defect, which Postgres may be the first
- * to notice.
+ * `reference`: the reference data is missing or unreadable. `worker`: a defect of this process, even one that
+ * Postgres was the first to notice.
  */
 export function undecidedCause(
   error: unknown,
@@ -100,18 +100,6 @@ export function undecidedCause(
   if (isReference) return 'reference';
   const isStore = [StoreError, StoreBehind, LostRace, StaleReference].some((type) => error instanceof type);
   return isStore && classify(error) !== 'data' ? 'store' : 'worker';
-}
-
-/** Whether the batch is undecided because the reference data lacks its connection. A retry does not help. */
-export function isOfNoConnection(error: unknown): boolean {
-  return error instanceof NoSuchConnection;
-}
-
-/**
- * Whether the operator is suspended. A retry helps only after the service's side has activated the operator.
- */
-export function isOfSuspendedOperator(error: unknown): boolean {
-  return error instanceof OperatorSuspended;
 }
 
 /**
@@ -131,7 +119,7 @@ export function mayBeTooEarly(error: unknown): boolean {
 }
 
 /** Whether a smaller batch might have been decided: the store or Kafka was too slow or refused it. */
-export function mayBeTooMuch(error: unknown): boolean {
+export function mayBeTooLarge(error: unknown): boolean {
   const cause = undecidedCause(error);
   return (cause === 'store' && lostFrom(error) === null) || cause === 'kafka';
 }

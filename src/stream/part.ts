@@ -2,7 +2,7 @@
 
 import type { Envelope } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
-import { mayBeTooMuch, NotTogether } from '../intake/undecided';
+import { mayBeTooLarge, NotTogether } from '../intake/undecided';
 import type { PublishedAnswer } from '../publishing/published-answer';
 import type { FirstRecord } from './position';
 
@@ -103,8 +103,8 @@ export class PartSize {
   /** @param undecided why no record of the last part could be decided; null where some were */
   update(events: number, undecided: Error | null): void {
     if (events === 0 || undecided instanceof NotTogether) return;
-    const isTooMuch = undecided !== null && mayBeTooMuch(undecided);
-    this.most = isTooMuch ? Math.max(1, events >> 1) : Math.min(this.most, this.batchEvents) * 2;
+    const isTooLarge = undecided !== null && mayBeTooLarge(undecided);
+    this.most = isTooLarge ? Math.max(1, events >> 1) : Math.min(this.most, this.batchEvents) * 2;
   }
 }
 

@@ -9,7 +9,7 @@ import { ConnectionPaused } from '../intake/connection-limit';
 import type { Envelope, WebhookRequest } from '../intake/delivery';
 import type { Intake } from '../intake/intake';
 import type { Rehearse } from '../intake/rehearsal';
-import { isOfNoConnection, isOfSuspendedOperator, undecidedCause } from '../intake/undecided';
+import { NoSuchConnection, OperatorSuspended, undecidedCause } from '../intake/undecided';
 import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { type PublishVerdicts, withoutRecord } from '../publishing/published-answer';
@@ -123,8 +123,8 @@ export function makeRehearsing({ rehearse, metrics }: DecidingDeps, reports: Rep
 /** The refusal for an error that a retry does not resolve; null if the same request may be decided later. */
 function refusalFor(undecided: Error | null): Refusal | null {
   if (undecided instanceof ConnectionPaused) return REFUSALS.paused(undecided.message);
-  if (isOfNoConnection(undecided)) return REFUSALS.noConnection;
-  return isOfSuspendedOperator(undecided) ? REFUSALS.suspended : null;
+  if (undecided instanceof NoSuchConnection) return REFUSALS.noConnection;
+  return undecided instanceof OperatorSuspended ? REFUSALS.suspended : null;
 }
 
 export function publishingOf({
@@ -140,13 +140,13 @@ export function publishingOf({
   return makePublishing({ publishVerdicts, isPerOperator, clock, logger, onFailure, ended });
 }
 
-function envelopeOf(payload: JsonText, place: number): Envelope {
+function envelopeOf(payload: JsonText, index: number): Envelope {
   const { bytes, from, to } = payload;
   return {
     value: bytes?.subarray(from, to) ?? null,
     payload,
     claims: [],
-    offset: place,
+    offset: index,
     key: null,
     headers: [],
     timestamp: '',

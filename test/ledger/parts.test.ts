@@ -1,6 +1,6 @@
 /** Batches that hold records of several partitions: one transaction, and no partition stops another. */
 import type { BatchPart, Envelope } from '../../src/intake/delivery';
-import { makeRejectBreaker } from '../../src/intake/reject-limit';
+import { makeRejectLimit } from '../../src/intake/reject-limit';
 import { LettersRefused } from '../../src/intake/undecided';
 import { makeLogger } from '../../src/telemetry/logger';
 import {
@@ -157,7 +157,7 @@ describe('a batch of several partitions', () => {
 
   test('counts the rejected events of each topic by itself [U7]', async () => {
     const limit = { percent: 50, windowEvents: 10, minEvents: 4 };
-    const worker = store.writer({ breaker: makeRejectBreaker(limit, makeLogger('silent')) });
+    const worker = store.writer({ rejectLimit: makeRejectLimit(limit, makeLogger('silent')) });
     const bad = () => aBet({ spec: 'other' });
     const good = () => aBet({ brand: 'main' });
     expect(
@@ -196,13 +196,13 @@ describe('a batch of several partitions', () => {
       alone: ['dead letter unclaimed', 'DeadLetterRefused'],
     }),
     'a topic is paused [U7]': () => {
-      const breaker = makeRejectBreaker(
+      const rejectLimit = makeRejectLimit(
         { percent: 50, windowEvents: 10, minEvents: 2 },
         makeLogger('silent'),
       );
       const bad = () => aBet({ spec: 'other' });
       return {
-        worker: store.writer({ breaker }),
+        worker: store.writer({ rejectLimit }),
         parts: [part('bravo', 0, [aBet()]), part('acme', 0, [bad(), bad()])],
         alone: ['TopicPaused'],
       };

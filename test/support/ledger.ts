@@ -11,7 +11,7 @@ import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import type { Answer, DeadLetter, Envelope } from '../../src/intake/delivery';
 import { type Intake, type IntakeResult, makeIntake } from '../../src/intake/intake';
-import type { RejectBreaker } from '../../src/intake/reject-limit';
+import type { RejectLimit } from '../../src/intake/reject-limit';
 import { type Ledger, makeLedger } from '../../src/ledger/decide-batch';
 import { runMigrations } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
@@ -219,7 +219,7 @@ export interface WriterOptions {
   /** Wraps the ledger between the intake and the store. */
   readonly wrap?: (ledger: Ledger) => Ledger;
   readonly logger?: Logger;
-  readonly breaker?: RejectBreaker;
+  readonly rejectLimit?: RejectLimit;
   /** The option of decideBatch. */
   readonly fewEvents?: number;
   /** The name of the Kafka cluster that it reads. */
@@ -315,7 +315,7 @@ export class TestStore {
         (async (letters) => {
           this.deadLetters.push(...letters);
         }),
-      breaker: options.breaker,
+      rejectLimit: options.rejectLimit,
       isPublished: options.isPublished,
       logger,
       now: options.now ?? (() => performance.now()),

@@ -2,7 +2,7 @@
 
 import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
-import { ConnectionPaused, makeConnectionBreaker } from '../../../src/intake/connection-limit';
+import { ConnectionPaused, makeConnectionLimit } from '../../../src/intake/connection-limit';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { aDocument, anOperator, aReference } from '../../support/builders';
 
@@ -21,19 +21,19 @@ const V2 = { version: 2, appliedAt: '2' };
 
 function scene() {
   let now = Date.parse('2026-11-27T02:00:00Z');
-  const breaker = makeConnectionBreaker(LIMIT, makeLogger('silent'), () => now);
+  const limit = makeConnectionLimit(LIMIT, makeLogger('silent'), () => now);
   return {
-    breaker,
+    limit,
     /** @returns whether the batch was decided */
     send(decisions: readonly Decision[], connection = 'hook', reference = V1): boolean {
       try {
-        breaker.admit(connection, reference);
-        breaker.check(connection, reference, decisions);
+        limit.admit(connection, reference);
+        limit.check(connection, reference, decisions);
       } catch (error) {
         expect(error).toBeInstanceOf(ConnectionPaused);
         return false;
       }
-      breaker.countCommitted(connection, decisions);
+      limit.countCommitted(connection, decisions);
       return true;
     },
     pass(seconds: number) {
@@ -61,11 +61,11 @@ test('of a bad export in whole requests nothing is decided [W11]', () => {
 });
 
 test('requests that are decided side by side use up no more ids together [W11]', () => {
-  const { breaker, send } = scene();
+  const { limit, send } = scene();
   const batches = [times(20, BAD), times(20, BAD), times(20, BAD)];
   const admitted = batches.filter((batch) => {
     try {
-      breaker.check('hook', V1, batch);
+      limit.check('hook', V1, batch);
       return true;
     } catch {
       return false;
@@ -76,10 +76,10 @@ test('requests that are decided side by side use up no more ids together [W11]',
 });
 
 test('a batch that is not committed counts no more, and is checked again alone [W11]', () => {
-  const { breaker, send } = scene();
+  const { limit, send } = scene();
   for (let tries = 0; tries < 5; tries++) {
-    breaker.check('hook', V1, times(40, BAD));
-    breaker.abandon?.('hook', times(40, BAD));
+    limit.check('hook', V1, times(40, BAD));
+    limit.abandon?.('hook', times(40, BAD));
   }
   expect(send(times(40, BAD))).toBe(true);
   expect(send(times(10, BAD))).toBe(true);
@@ -101,20 +101,20 @@ test('the neighbours of a paused connection are decided [W11]', () => {
 });
 
 test('it continues after the time that the answer names, and with newer reference data [W11]', () => {
-  const { send, pass, breaker } = scene();
+  const { send, pass, limit } = scene();
   expect(send(times(200, BAD))).toBe(false);
   pass(599);
-  expect([send([GOOD]), breaker.isPaused('hook')]).toEqual([false, true]);
+  expect([send([GOOD]), limit.isPaused('hook')]).toEqual([false, true]);
   pass(1);
-  expect([breaker.isPaused('hook'), send([GOOD])]).toEqual([false, true]);
+  expect([limit.isPaused('hook'), send([GOOD])]).toEqual([false, true]);
   expect(send(times(200, BAD))).toBe(false);
   expect(send([GOOD], 'hook', V2)).toBe(true);
 });
 
 test('the error names the counts, the limit, the reasons and the time [W11]', () => {
-  const { breaker } = scene();
+  const { limit } = scene();
   expect(() =>
-    breaker.check('hook', V1, [
+    limit.check('hook', V1, [
       ...times(90, BAD),
       ...times(20, decided(outcomeOf('no_player'))),
       ...times(10, GOOD),
@@ -128,6 +128,6 @@ test('a connection for tests is never paused [W11] [C11]', () => {
   const reference = aReference(
     aDocument(anOperator({ connections: [{ id: 'hook', transport: 'webhook', test: true }] })),
   );
-  const { breaker } = scene();
-  expect(() => breaker.check('hook', reference, times(500, BAD))).not.toThrow();
+  const { limit } = scene();
+  expect(() => limit.check('hook', reference, times(500, BAD))).not.toThrow();
 });

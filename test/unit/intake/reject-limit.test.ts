@@ -3,7 +3,7 @@ import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
 import {
   isBeyond,
-  makeRejectBreaker,
+  makeRejectLimit,
   type RejectThreshold,
   slide,
   TopicPaused,
@@ -105,76 +105,76 @@ test.each<[number, number, number, boolean]>([
 
 describe('a topic', () => {
   const LIMIT: RejectThreshold = { percent: 50, windowEvents: 100, minEvents: 10 };
-  const aBreaker = () => makeRejectBreaker(LIMIT, makeLogger('silent'));
-  type Breaker = ReturnType<typeof aBreaker>;
+  const aLimit = () => makeRejectLimit(LIMIT, makeLogger('silent'));
+  type Limit = ReturnType<typeof aLimit>;
 
   const referenceOf = (version: number, appliedAt = '0') => ({ version, appliedAt });
 
   /** A batch on its way through the intake. */
   function decide(
-    breaker: Breaker,
+    limit: Limit,
     topic: string,
     version: number,
     decisions: Decision[],
     appliedAt?: string,
   ): void {
-    breaker.admit(topic, referenceOf(version, appliedAt));
-    breaker.check(topic, referenceOf(version, appliedAt), decisions);
-    breaker.countCommitted(topic, decisions);
+    limit.admit(topic, referenceOf(version, appliedAt));
+    limit.check(topic, referenceOf(version, appliedAt), decisions);
+    limit.countCommitted(topic, decisions);
   }
 
   test('is paused by the batch that would exceed the limit, and the error says why [U7]', () => {
-    const breaker = aBreaker();
-    decide(breaker, 't', 1, times(12, GOOD));
-    decide(breaker, 't', 1, times(12, BAD));
-    expect(() => decide(breaker, 't', 1, [BAD])).toThrow(
+    const limit = aLimit();
+    decide(limit, 't', 1, times(12, GOOD));
+    decide(limit, 't', 1, times(12, BAD));
+    expect(() => decide(limit, 't', 1, [BAD])).toThrow(
       'topic t is paused: 13 of its last 25 events would be rejected, most of them as brand_unmapped',
     );
-    expect(breaker.isPaused('t')).toBe(true);
+    expect(limit.isPaused('t')).toBe(true);
   });
 
   test('stays paused with the same reference data, whatever comes, and other topics continue [U7]', () => {
-    const breaker = aBreaker();
-    expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
-    expect(() => decide(breaker, 't', 1, times(20, GOOD))).toThrow(TopicPaused);
-    decide(breaker, 'other', 1, times(20, GOOD));
-    expect([breaker.isPaused('t'), breaker.isPaused('other')]).toEqual([true, false]);
+    const limit = aLimit();
+    expect(() => decide(limit, 't', 1, times(20, BAD))).toThrow(TopicPaused);
+    expect(() => decide(limit, 't', 1, times(20, GOOD))).toThrow(TopicPaused);
+    decide(limit, 'other', 1, times(20, GOOD));
+    expect([limit.isPaused('t'), limit.isPaused('other')]).toEqual([true, false]);
   });
 
   test('is paused also for a batch that was judged before another partition met the limit [U7]', () => {
-    const breaker = aBreaker();
-    breaker.admit('t', referenceOf(1));
-    expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
-    expect(() => breaker.check('t', referenceOf(1), times(20, GOOD))).toThrow(TopicPaused);
+    const limit = aLimit();
+    limit.admit('t', referenceOf(1));
+    expect(() => decide(limit, 't', 1, times(20, BAD))).toThrow(TopicPaused);
+    expect(() => limit.check('t', referenceOf(1), times(20, GOOD))).toThrow(TopicPaused);
   });
 
   test('continues with other reference data, and is paused again by events that this data rejects [U7]', () => {
-    const breaker = aBreaker();
-    decide(breaker, 't', 1, times(8, BAD));
-    expect(() => decide(breaker, 't', 1, times(2, BAD))).toThrow(TopicPaused);
-    expect(() => decide(breaker, 't', 2, times(2, BAD))).toThrow(TopicPaused);
-    decide(breaker, 't', 3, times(8, GOOD));
-    expect(breaker.isPaused('t')).toBe(false);
+    const limit = aLimit();
+    decide(limit, 't', 1, times(8, BAD));
+    expect(() => decide(limit, 't', 1, times(2, BAD))).toThrow(TopicPaused);
+    expect(() => decide(limit, 't', 2, times(2, BAD))).toThrow(TopicPaused);
+    decide(limit, 't', 3, times(8, GOOD));
+    expect(limit.isPaused('t')).toBe(false);
   });
 
   test('continues with reference data that has the number of a version lost in a failover [U7, C9]', () => {
-    const breaker = aBreaker();
-    expect(() => decide(breaker, 't', 2, times(20, BAD), '100.5')).toThrow(TopicPaused);
-    decide(breaker, 't', 2, times(20, GOOD), '200.25');
-    expect(breaker.isPaused('t')).toBe(false);
+    const limit = aLimit();
+    expect(() => decide(limit, 't', 2, times(20, BAD), '100.5')).toThrow(TopicPaused);
+    decide(limit, 't', 2, times(20, GOOD), '200.25');
+    expect(limit.isPaused('t')).toBe(false);
   });
 
   test('is not paused by a batch within the limit, even if two met it at once or good ones left the window', () => {
-    const breaker = aBreaker();
+    const limit = aLimit();
     // Two partitions checked the limit before either was committed.
     for (const bad of [times(20, BAD), times(20, BAD)]) {
-      breaker.countCommitted('t', bad);
-      breaker.countCommitted('t', times(15, GOOD));
+      limit.countCommitted('t', bad);
+      limit.countCommitted('t', times(15, GOOD));
     }
-    decide(breaker, 't', 1, [GOOD]);
-    decide(breaker, 't', 1, [GOOD, BAD]);
-    expect(() => decide(breaker, 't', 1, [BAD])).toThrow(TopicPaused);
-    const other = aBreaker();
+    decide(limit, 't', 1, [GOOD]);
+    decide(limit, 't', 1, [GOOD, BAD]);
+    expect(() => decide(limit, 't', 1, [BAD])).toThrow(TopicPaused);
+    const other = aLimit();
     decide(other, 't', 1, times(60, GOOD));
     decide(other, 't', 1, times(50, BAD));
     decide(other, 't', 1, times(60, GOOD));
@@ -182,9 +182,9 @@ describe('a topic', () => {
   });
 
   test('is not paused by few events, or by events that were not committed [U7]', () => {
-    const breaker = aBreaker();
-    decide(breaker, 't', 1, times(3, BAD));
-    for (let tries = 0; tries < 5; tries++) breaker.check('t', referenceOf(1), times(5, BAD));
-    expect(breaker.isPaused('t')).toBe(false);
+    const limit = aLimit();
+    decide(limit, 't', 1, times(3, BAD));
+    for (let tries = 0; tries < 5; tries++) limit.check('t', referenceOf(1), times(5, BAD));
+    expect(limit.isPaused('t')).toBe(false);
   });
 });
