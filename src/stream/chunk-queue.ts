@@ -13,7 +13,7 @@ const LEAST_SHARE_BYTES = 1024 * 1024;
 /** The limit for all queues together, as long as it gives each queue more than its least share. */
 const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
 /**
- * Below this part of its share, a queue is fetched again. The rest must last for the batches that begin
+ * Below this fraction of its share, a queue is fetched again. The rest must last for the batches that begin
  * during the fetch. A queue that is drained in the middle of a batch falls behind the others in time.
  */
 const LOW_SHARE = 3 / 4;
@@ -22,7 +22,7 @@ const LOW_SHARE = 3 / 4;
  * may hold. With a lower limit, a batch of very many small records would be decompressed again for every few
  * thousand records.
  */
-const MAX_OPENED_BYTES = 64 * 1024 * 1024;
+const MAX_KEPT_OPEN_BYTES = 64 * 1024 * 1024;
 
 /** A larger chunk fills a batch alone: as many decompressed bytes as gather.ts allows. */
 const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
@@ -34,7 +34,8 @@ const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
  */
 export class QueueShares {
   private queues = 0;
-  private openedBytes = 0;
+  /** Decompressed bytes of all queues that wait. */
+  private keptOpenBytes = 0;
 
   get bytes(): number {
     return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
@@ -55,13 +56,13 @@ export class QueueShares {
 
   /** @returns whether these decompressed bytes may stay in memory while their queue waits */
   keepOpen(bytes: number): boolean {
-    if (bytes > 0 && this.openedBytes + bytes > MAX_OPENED_BYTES) return false;
-    this.openedBytes += bytes;
+    if (bytes > 0 && this.keptOpenBytes + bytes > MAX_KEPT_OPEN_BYTES) return false;
+    this.keptOpenBytes += bytes;
     return true;
   }
 
   release(bytes: number): void {
-    this.openedBytes -= bytes;
+    this.keptOpenBytes -= bytes;
   }
 }
 
@@ -69,8 +70,8 @@ export class ChunkQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
   private pushedUpTo = 0;
-  /** Decompressed bytes of this queue that wait. */
-  private openedBytes = 0;
+  /** Decompressed bytes that stay in memory while this queue waits for its batch. */
+  private keptOpenBytes = 0;
   /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
   private expectedBytes = 0;
   /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
@@ -125,13 +126,13 @@ export class ChunkQueue {
     this.releaseOpened();
     const bytes = this.decompressedBytes;
     if (!this.shares.keepOpen(bytes)) return false;
-    this.openedBytes = bytes;
+    this.keptOpenBytes = bytes;
     return true;
   }
 
   /** Memory of the decompressed chunks. */
   get decompressedBytes(): number {
-    return this.chunks.reduce((sum, chunk) => sum + chunk.openedBytes, 0);
+    return this.chunks.reduce((sum, chunk) => sum + chunk.decompressedBytes, 0);
   }
 
   /** Whether the next chunk may be large. One small chunk among large ones changes little. */
@@ -141,8 +142,8 @@ export class ChunkQueue {
 
   /** Stops counting the decompressed bytes as waiting: the queue is in use again. */
   releaseOpened(): void {
-    this.shares.release(this.openedBytes);
-    this.openedBytes = 0;
+    this.shares.release(this.keptOpenBytes);
+    this.keptOpenBytes = 0;
   }
 
   /**
@@ -154,8 +155,8 @@ export class ChunkQueue {
     this.releaseOpened();
     for (const chunk of this.chunks) {
       if (!chunk.isOpen) return;
-      const bytes = chunk.openedBytes;
-      if (this.shares.keepOpen(bytes)) this.openedBytes += bytes;
+      const bytes = chunk.decompressedBytes;
+      if (this.shares.keepOpen(bytes)) this.keptOpenBytes += bytes;
       else chunk.close();
     }
   }
@@ -194,19 +195,19 @@ export class ChunkQueue {
     this.releaseOpened();
     const head: StreamRecord[] = [];
     let bytes = 0;
-    let openedBytes = 0;
+    let decompressed = 0;
     let skip = behind;
     for (const chunk of this.chunks) {
       const skipped = Math.min(skip, chunk.recordsRead);
       skip -= skipped;
       for (let index = skipped; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
-        if (index === skipped && head.length > 0 && openedBytes >= maxBytes) return head;
+        if (index === skipped && head.length > 0 && decompressed >= maxBytes) return head;
         if (!chunk.isOpen) {
           if (!mayOpen) return head;
           try {
             await chunk.open();
-            this.expectedBytes = Math.max(chunk.openedBytes, chunk.chunk.bytes, this.expectedBytes / 2);
+            this.expectedBytes = Math.max(chunk.decompressedBytes, chunk.chunk.bytes, this.expectedBytes / 2);
           } catch (error) {
             if (head.length > 0) return head;
             throw error;
@@ -217,7 +218,7 @@ export class ChunkQueue {
         head.push(record);
         bytes += RECORD_OVERHEAD_BYTES + record.size;
       }
-      openedBytes += chunk.openedBytes;
+      decompressed += chunk.decompressedBytes;
     }
     return head;
   }
@@ -280,7 +281,7 @@ class WaitingChunk {
     this.cursor = await this.chunk.open(this.nextOffset);
   }
 
-  get openedBytes(): number {
+  get decompressedBytes(): number {
     return this.cursor?.bytes ?? 0;
   }
 
