@@ -54,11 +54,6 @@ export interface LedgerBatch {
  */
 export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
-/** Creates the tables of this month and the next two, where they are missing. */
-export async function ensureMonths(store: Store): Promise<void> {
-  await inTransaction(store, partitions.createMissingMonths);
-}
-
 /** The intake's interface to the store. */
 export interface Ledger {
   /** The number that identifies a Kafka partition in the store. @throws LostRace, StoreError */
@@ -86,7 +81,7 @@ export function makeLedger(
 ): Ledger {
   /** Numbers never change, so each is read once. */
   const numbers = new Map<string, number>();
-  const keys = new PlayerKeys();
+  const playerKeys = new PlayerKeys();
   return {
     async partitionNo(source) {
       const key = keyOf(source);
@@ -102,37 +97,17 @@ export function makeLedger(
       const parts = batch.parts.map((part) => ({ ...part, partition: { ...part.partition, cluster } }));
       try {
         return await observe((stepEnded) =>
-          decideBatch(store, { ...batch, parts }, fewEvents, stepEnded, keys),
+          decideBatch(store, { ...batch, parts }, fewEvents, stepEnded, playerKeys),
         );
       } catch (error) {
         // The store may have been replaced: by a standby, a restored backup or an empty database.
-        if (error instanceof StoreBehind || error instanceof StaleReference) keys.forget();
+        if (error instanceof StoreBehind || error instanceof StaleReference) playerKeys.forget();
         // The store may have lost the number itself.
         if (error instanceof StoreBehind) for (const { partition } of parts) numbers.delete(keyOf(partition));
         throw error;
       }
     },
   };
-}
-
-/**
- * The offsets up to which partitions are decided, in the list's order; 0 where none is. @throws StoreError
- */
-export function readDecidedUpTo(
-  store: Store,
-  list: readonly partitions.ClusterPartition[],
-): Promise<number[]> {
-  return inTransaction(store, (session) => partitions.selectDecidedUpTo(session, list));
-}
-
-/** See partitions.readClusterName. @throws StoreError */
-export function nameOfCluster(store: Store, id: string | null): Promise<string> {
-  return inTransaction(store, (session) => partitions.readClusterName(session, id));
-}
-
-/** See partitions.updateFirstOffset. @throws LostRace, StoreError */
-export function recordFirstOffset(store: Store, partition: partitions.ClusterPartition, offset: number): Promise<void> {
-  return inTransaction(store, (session) => partitions.updateFirstOffset(session, partition, offset));
 }
 
 /**
@@ -151,7 +126,7 @@ const MANY_TIMES_FEW = 8;
  *
  * @param fewEvents see FEW_EVENTS
  * @param stepEnded called at the end of each step, to measure it
- * @param keys of players' tags, kept from batch to batch
+ * @param playerKeys kept from batch to batch
  * @throws StaleReference where newer reference data is in force: judge again
  * @throws StoreBehind where the store has lost decisions from before the batch
  * @throws LostRace, StoreError: see failures.ts
@@ -161,12 +136,12 @@ export async function decideBatch(
   batch: LedgerBatch,
   fewEvents = FEW_EVENTS,
   stepEnded: (step: LedgerStep) => void = () => undefined,
-  keys = new PlayerKeys(),
+  playerKeys = new PlayerKeys(),
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decisions = await inTransaction(store, async (session) => {
     stepEnded('connect');
-    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded, keys);
+    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded, playerKeys);
     batch.items.length = 0;
     // The connection sends all that it holds now before any work that `whenSent` starts.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
@@ -198,7 +173,7 @@ async function decideUnderLocks(
   batch: LedgerBatch,
   fewEvents: number,
   stepEnded: (step: LedgerStep) => void,
-  keys: PlayerKeys,
+  playerKeys: PlayerKeys,
 ): Promise<DecidedBatch> {
   // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
   // the keys are known. A large batch does so afterwards, which spares the rounds of decided events. Both are
@@ -214,7 +189,7 @@ async function decideUnderLocks(
   const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
   const [{ locked, inForce }, decided] = await Promise.all([
     locking,
-    findDecided(session, batch.items),
+    findDecidedEvents(session, batch.items),
     feedLocks,
     locksAtOnce,
   ]);
@@ -230,7 +205,7 @@ async function decideUnderLocks(
     // A small batch has locked these rounds with the others.
     locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
-  const tags = await keys.tagsAt(session, nowMicros, inForce.version);
+  const tags = await playerKeys.tagsAt(session, nowMicros, inForce.version);
   stepEnded('lock');
 
   const known = { ...redelivered, events: decided, rounds: roundsById, decidedRounds, tags };
@@ -311,7 +286,7 @@ function numberOf(round: Round | undefined): number {
 }
 
 /** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
-export async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
+export async function findDecidedEvents(session: Session, items: readonly Item[]): Promise<Known['events']> {
   const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
   await Promise.all(
@@ -325,6 +300,7 @@ export async function findDecided(session: Session, items: readonly Item[]): Pro
 
 /** For a small batch, or one without decided events. */
 const NO_ROUNDS: Known['rounds'] = new FeedMap();
+
 interface ToWrite {
   fresh: events.Fresh[];
   resends: { item: KeyedItem; first: events.Fresh['outcome']; contentDiffers: boolean }[];

@@ -9,7 +9,7 @@
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { type Decision, decide, type Item } from '../domain/verdict/decide';
 import { inTransaction, type Store } from '../postgres/transaction';
-import { findDecided } from './decide-batch';
+import { findDecidedEvents } from './decide-batch';
 import { StaleReference } from './failures';
 import { readBatchRounds } from './statements/batch-rounds';
 import { nowMicros } from './statements/events';
@@ -38,7 +38,7 @@ export function makeRehearseBatch(store: Store): RehearseBatch {
         session.query(READ_ONLY),
         referenceInForce(session),
         readBatchRounds(session, items),
-        findDecided(session, items),
+        findDecidedEvents(session, items),
         nowMicros(session),
       ]);
       if (!isSameVersion(inForce, reference))

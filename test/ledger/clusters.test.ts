@@ -1,6 +1,6 @@
 /** Positions and coordinates of several Kafka clusters in one store. */
 
-import { recordFirstOffset, nameOfCluster, readDecidedUpTo } from '../../src/ledger/decide-batch';
+import { nameOfCluster, readDecidedUpTo, recordFirstOffset } from '../../src/ledger/partition-state';
 import { inspect } from '../../src/ledger/invariants';
 import {
   aBet,

@@ -1,6 +1,6 @@
 /** An event is decided once, however often and by whichever way it comes. */
 import { LettersRefused } from '../../src/intake/undecided';
-import { readDecidedUpTo } from '../../src/ledger/decide-batch';
+import { readDecidedUpTo } from '../../src/ledger/partition-state';
 import {
   aBet,
   aDeposit,

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client, Pool } from 'pg';
-import { ensureMonths } from '../../src/ledger/decide-batch';
+import { ensureMonths } from '../../src/ledger/partition-state';
 import {
   aBet,
   aDeposit,

@@ -1,5 +1,5 @@
 /** History is kept and dropped by month. Decided events stay decided. */
-import { ensureMonths } from '../../src/ledger/decide-batch';
+import { ensureMonths } from '../../src/ledger/partition-state';
 import {
   aBet,
   aDeposit,

@@ -1,5 +1,5 @@
 /** Roles of the database: the statements that each role is refused, and the work that it can do. */
-import { ensureMonths } from '../../src/ledger/decide-batch';
+import { ensureMonths } from '../../src/ledger/partition-state';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/ledger/roles';
 import { revokeTestRoles } from '../support/as-role';
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
