@@ -86,9 +86,9 @@ export function unaccounted(
 
 function unaccountedIn({ low, high, committed }: Position, stored: StoredPartition | undefined): Gap[] {
   if (committed === null) return [];
-  const { gaps = [], decidedUpTo = 0, isAnew = false, beginsAt } = stored ?? {};
+  const { gaps = [], decidedUpTo = 0, isRecreated = false, beginsAt } = stored ?? {};
   const oldest = Math.max(low, beginsAt ?? 0, committed - MAX_READ_OFFSETS);
-  return [...(isAnew ? [] : gaps), { from: decidedUpTo, to: committed }]
+  return [...(isRecreated ? [] : gaps), { from: decidedUpTo, to: committed }]
     .map(({ from, to }) => ({ from: Math.max(from, oldest), to: Math.min(to, committed, high) }))
     .filter(({ from, to }) => from < to);
 }
@@ -130,7 +130,7 @@ export function compare(
       const { low, high, committed } = position;
       const missed = passed.get(key);
       const isOfOldLog =
-        committed !== null && committed > low && decidedUpTo > high && !stored.get(key)?.isAnew;
+        committed !== null && committed > low && decidedUpTo > high && !stored.get(key)?.isRecreated;
       return [
         ...(isOfOldLog
           ? [
@@ -154,7 +154,7 @@ export function compare(
 }
 
 function describe(stored: StoredPartition, position: Position | undefined): string {
-  const { decidedUpTo, isAnew, records, offsets, beginsAt } = stored;
+  const { decidedUpTo, isRecreated, records, offsets, beginsAt } = stored;
   const read = `${keyOf(stored)}: ${counted(records, 'record')} decided, up to offset ${decidedUpTo}`;
   if (position === undefined) return `${read}; Kafka has no such partition`;
   const { high, committed } = position;
@@ -165,7 +165,7 @@ function describe(stored: StoredPartition, position: Position | undefined): stri
   if (decidedUpTo < position.low) parts.push(`Kafka has nothing before offset ${position.low}`);
   if (decidedUpTo > high) {
     parts.push('the store is beyond the end, so the topic was created again: its offsets cannot be compared');
-  } else if (isAnew) {
+  } else if (isRecreated) {
     parts.push('the topic was created again, or its log was truncated: an offset may name a record of each');
   } else if (decidedUpTo > low) {
     const without = decidedUpTo - low - offsets;

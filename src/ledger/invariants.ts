@@ -24,7 +24,7 @@ export interface StoredPartition {
   /** One past the last decided offset of the current log. */
   readonly decidedUpTo: number;
   /** The topic was created again or cut off, so an offset may belong to several records. */
-  readonly isAnew: boolean;
+  readonly isRecreated: boolean;
   /** Records read, without those that were read again. */
   readonly records: number;
   /** The number of offsets with a row, from the requested offset on. */
@@ -139,11 +139,11 @@ export async function inspect(
         inAll: Number(inAll),
       })),
       partitions: partitions.map(
-        ([topic, partition, decidedUpTo, isAnew, records, offsets, from, to, beginsAt]) => ({
+        ([topic, partition, decidedUpTo, isRecreated, records, offsets, from, to, beginsAt]) => ({
           topic: String(topic),
           partition: Number(partition),
           decidedUpTo: Number(decidedUpTo),
-          isAnew: isAnew === true,
+          isRecreated: isRecreated === true,
           records: Number(records),
           offsets: Number(offsets),
           gaps: gapsOf(from, to),

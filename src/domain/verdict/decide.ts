@@ -1,5 +1,5 @@
 /**
- * The decision: a fold over a batch in the order of arrival, which carries state from one event to the next
+ * The decision: goes through a batch in the order of arrival, and carries state from one event to the next
  * (docs/rules.md, V1, D2).
  *
  * Pure, except that it updates `known`. So it sees a duplicate or a refund of an event earlier in the same

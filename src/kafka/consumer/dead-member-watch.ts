@@ -177,13 +177,13 @@ export function makeMemberWatch(
 }
 
 const IGNORE_ANSWERS: AnswerListener = {
-  end: () => undefined,
-  refused: () => undefined,
-  leaderless: () => undefined,
-  missing: () => undefined,
-  throttled: () => undefined,
-  joining: () => undefined,
-  committed: () => undefined,
+  onHighWatermark: () => undefined,
+  onRefused: () => undefined,
+  onLeaderless: () => undefined,
+  onMissing: () => undefined,
+  onThrottled: () => undefined,
+  onJoining: () => undefined,
+  onCommitted: () => undefined,
 };
 
 /** A view of the group now; null during a rebalance, and where this worker is the only member. */

@@ -161,31 +161,31 @@ export async function joinGroup(
     listener.onRefused(partition, because),
   );
   const answers: AnswerListener = {
-    end(partition, offset, start) {
+    onHighWatermark(partition, offset, start) {
       if (hasLeft()) return;
       deps.onFetched();
       refused.onAnswered(partition);
       positions.onHighWatermark(partition, offset);
       listener.onHighWatermark(partition, offset, start);
     },
-    refused(partition, error) {
+    onRefused(partition, error) {
       if (hasLeft()) return;
       deps.onFetched();
       refused.refuse(partition, error);
     },
-    leaderless(partition, error) {
-      if (assignedKeys.has(keyOf(partition))) answers.refused(partition, error);
+    onLeaderless(partition, error) {
+      if (assignedKeys.has(keyOf(partition))) answers.onRefused(partition, error);
     },
-    missing: (partition) => positions.markInDoubt(partition),
-    throttled(ms) {
+    onMissing: (partition) => positions.markInDoubt(partition),
+    onThrottled(ms) {
       throttledUntil = systemClock.now() + ms;
     },
-    joining() {
+    onJoining() {
       if (state !== 'member') return;
       state = 'rejoining';
       rebalancingSince = systemClock.now();
     },
-    joined(clusterId) {
+    onJoined(clusterId) {
       if (hasLeft() || clusterId === null || deps.clusterId == null || clusterId === deps.clusterId) return;
       // Records of the new cluster are ignored, and no offset of the old cluster is committed to the new one.
       state = 'leaving';
@@ -193,7 +193,7 @@ export async function joinGroup(
       listener.onAssigned([]);
       onEnd(clusterChanged(deps.clusterId, clusterId));
     },
-    committed(partition, offset, note) {
+    onCommitted(partition, offset, note) {
       if (!hasLeft()) positions.onCommitted(partition, offset, note);
     },
   };

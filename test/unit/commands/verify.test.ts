@@ -6,7 +6,7 @@ import { type Damage, inspect, type StoredPartition, storedTopics } from '../../
 import { StoreError } from '../../../src/postgres/errors';
 
 const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
-  ...{ topic: 't', partition: 0, decidedUpTo: 10, isAnew: false, records: 10, offsets: 10, gaps: [] },
+  ...{ topic: 't', partition: 0, decidedUpTo: 10, isRecreated: false, records: 10, offsets: 10, gaps: [] },
   ...more,
 });
 const position = (more: Partial<Position> = {}): Position => ({
@@ -78,7 +78,7 @@ test('a store without the decided records of a topic that was created again has 
   expect(told(stored(), [anew]).problems).toEqual([
     'I2 t/0: offset 3 is committed, but the partition ends at 8. The topic was created again, and the store has none of its committed records',
   ]);
-  expect(told(stored({ isAnew: true }), [anew]).problems).toEqual([]);
+  expect(told(stored({ isRecreated: true }), [anew]).problems).toEqual([]);
   // The group has not read it yet.
   expect(told(stored(), [position({ high: 8, committed: null })]).problems).toEqual([]);
 });

@@ -32,24 +32,24 @@ export interface AnswerListener {
    * The high watermark of a partition, and its first offset that is not deleted. Reported for each response
    * to a fetch, with records or without.
    */
-  end(partition: TopicPartition, offset: number, start: number): void;
+  onHighWatermark(partition: TopicPartition, offset: number, start: number): void;
   /**
    * A broker refuses the fetch of a partition, or its next batch is damaged. kafkajs sees a partition without
    * records.
    */
-  refused(partition: TopicPartition, error: Error): void;
+  onRefused(partition: TopicPartition, error: Error): void;
   /** A partition has no leader, and cannot be read. It may be another consumer's. */
-  leaderless(partition: TopicPartition, error: Error): void;
+  onLeaderless(partition: TopicPartition, error: Error): void;
   /** The broker lacks the partition, or the offset of the fetch: another log may have replaced it. */
-  missing(partition: TopicPartition): void;
+  onMissing(partition: TopicPartition): void;
   /** A broker throttles the consumer's fetches for `ms`. */
-  throttled(ms: number): void;
+  onThrottled(ms: number): void;
   /** The consumer begins to join its group, for any reason. The client reports the end of the join. */
-  joining(): void;
+  onJoining(): void;
   /** The consumer has joined its group, on the Kafka cluster with this id; null if its brokers give none. */
-  joined?(clusterId: string | null): void;
+  onJoined?(clusterId: string | null): void;
   /** The group's committed offset of a partition, null if there is none, and the note of that commit. */
-  committed(partition: TopicPartition, offset: number | null, note: string | null): void;
+  onCommitted(partition: TopicPartition, offset: number | null, note: string | null): void;
 }
 
 const listeners = new AsyncLocalStorage<AnswerListener>();
@@ -109,7 +109,7 @@ export function installFetchDecoder(decompress: Decompress): void {
         if (errorCode !== 0) continue;
         // The offset is negative if nothing is committed.
         const committed = Number(offset) < 0 ? null : Number(offset);
-        listener?.committed({ topic, partition }, committed, metadata);
+        listener?.onCommitted({ topic, partition }, committed, metadata);
       }
     return decoded;
   };
@@ -176,8 +176,8 @@ function decodePartition(
   if (listener !== undefined) {
     if (answered !== 0) about.errorCode = reportError({ topic, partition }, answered, listener);
     // Brokers leave out a batch that does not fit. A first batch that is cut off must claim a wrong length.
-    else if (fetched?.isEmpty) listener.refused({ topic, partition }, new Error('its next batch is damaged'));
-    else listener.end({ topic, partition }, Number(about.highWatermark), Number(about.lastStartOffset));
+    else if (fetched?.isEmpty) listener.onRefused({ topic, partition }, new Error('its next batch is damaged'));
+    else listener.onHighWatermark({ topic, partition }, Number(about.highWatermark), Number(about.lastStartOffset));
   }
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
 }
@@ -186,8 +186,8 @@ function decodePartition(
 function reportError(partition: TopicPartition, errorCode: number, listener: AnswerListener): number {
   const error = createErrorFromCode(errorCode);
   if (errorCode === UNKNOWN_TOPIC_OR_PARTITION || errorCode === OFFSET_OUT_OF_RANGE)
-    listener.missing(partition);
+    listener.onMissing(partition);
   if (LEFT_TO_KAFKAJS.has(error.type)) return errorCode;
-  listener.refused(partition, error);
+  listener.onRefused(partition, error);
   return 0;
 }

@@ -57,7 +57,7 @@ export function installHeartbeats(): void {
 }
 
 function noteThrottling(group: ConsumerGroup, nodeId: string, ms: number): void {
-  answerListener()?.throttled(ms);
+  answerListener()?.onThrottled(ms);
   const until = throttled.get(group) ?? new Map<string, number>();
   until.set(nodeId, systemClock.now() + ms);
   throttled.set(group, until);

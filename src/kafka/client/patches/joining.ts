@@ -20,14 +20,14 @@ const { joinAndSync } = ConsumerGroup.prototype;
 /** For every consumer of this process. */
 export function installJoining(): void {
   ConsumerGroup.prototype.joinAndSync = async function () {
-    answerListener()?.joining();
+    answerListener()?.onJoining();
     joins.set(this, (joins.get(this) ?? 0) + 1);
     try {
       await joinAndSync.call(this);
       this.seekOffset.clear();
       const listener = answerListener();
-      if (listener?.joined !== undefined)
-        listener.joined(clusterIdIn(await this.cluster.metadata({ topics: [] })));
+      if (listener?.onJoined !== undefined)
+        listener.onJoined(clusterIdIn(await this.cluster.metadata({ topics: [] })));
     } finally {
       joins.set(this, (joins.get(this) ?? 1) - 1);
     }

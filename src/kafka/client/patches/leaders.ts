@@ -26,7 +26,7 @@ export function installLeaders(): void {
         if (partitionErrorCode === 0) continue;
         partition.partitionErrorCode = 0;
         partition.leader = NO_LEADER;
-        listener?.leaderless({ topic, partition: partitionId }, createErrorFromCode(partitionErrorCode));
+        listener?.onLeaderless({ topic, partition: partitionId }, createErrorFromCode(partitionErrorCode));
       }
     return parseMetadata(answer);
   };

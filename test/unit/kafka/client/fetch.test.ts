@@ -34,14 +34,14 @@ const OUT_OF_RANGE = 1;
 async function heard(answer: Buffer): Promise<string[]> {
   const told: string[] = [];
   const listener: AnswerListener = {
-    end: ({ topic, partition }, offset, start) =>
+    onHighWatermark: ({ topic, partition }, offset, start) =>
       told.push(`${topic}/${partition} ends at ${offset}, begins at ${start}`),
-    refused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
-    leaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
-    missing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
-    throttled: () => told.push('throttled'),
-    joining: () => told.push('joining'),
-    committed: () => told.push('committed'),
+    onRefused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
+    onLeaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
+    onMissing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
+    onThrottled: () => told.push('throttled'),
+    onJoining: () => told.push('joining'),
+    onCommitted: () => told.push('committed'),
   };
   await runWithListener(listener, () => fetchResponse.decode(answer));
   return told;
