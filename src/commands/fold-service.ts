@@ -1,4 +1,4 @@
-/** The process around a fold, which rollups and pseudonyms share: its parts, its lease and its metrics. */
+/** The process around a fold, which rollups and pseudonyms share: its component, its lease and its metrics. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
@@ -26,8 +26,8 @@ export const FOLDING = {
   now: systemClock.now,
 };
 
-/** The parts of the process that a fold is made of. */
-export interface FoldParts {
+/** The process that runs a fold. */
+export interface FoldProcess {
   readonly pool: PostgresPool;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -40,7 +40,7 @@ export interface FoldParts {
 export interface FoldService {
   readonly name: 'rollups' | 'pseudonyms' | 'promotions';
   readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
-  readonly makeFold: (parts: FoldParts) => Promise<Fold>;
+  readonly makeFold: (process: FoldProcess) => Promise<Fold>;
 }
 
 /** Folds until a signal. @returns the exit code */

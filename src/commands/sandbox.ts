@@ -24,7 +24,7 @@ import { makeLogger } from '../telemetry/logger';
 import { makeCallStore } from '../wallet/call-store';
 import { makeWalletCalls } from '../wallet/calls';
 import { BY_SIGNAL, type Component } from './lifecycle';
-import { readSandboxParts } from './sandbox-parts';
+import { readSandboxFiles } from './sandbox-files';
 import { makeStart, needStore, serveInTerminal } from './service';
 import { SANDBOX_SETTINGS } from './settings';
 
@@ -45,13 +45,13 @@ export async function sandbox(options: Options): Promise<number> {
     return USAGE;
   }
   const { config } = parsed;
-  const parts = await readSandboxParts(config, file, DATABASE);
-  if ('problems' in parts) {
-    for (const problem of parts.problems) console.error(problem);
-    console.error(`${counted(parts.problems.length, 'fault')} in files that ${file} names; ${FAULTY}`);
+  const files = await readSandboxFiles(config, file, DATABASE);
+  if ('problems' in files) {
+    for (const problem of files.problems) console.error(problem);
+    console.error(`${counted(files.problems.length, 'fault')} in files that ${file} names; ${FAULTY}`);
     return USAGE;
   }
-  const { keys, wallets, intakes } = parts;
+  const { keys, wallets, intakes } = files;
   const logger = makeLogger(LOG_LEVEL);
 
   return serveInTerminal(

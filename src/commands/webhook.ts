@@ -22,7 +22,7 @@ import { makeLiveSecrets } from './live-secrets';
 import { makeStart, monthsComponent, needStore, serve, tracingComponent } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
-import { startDeciding } from './webhook-parts';
+import { startDeciding } from './deciding-components';
 
 /** @returns the exit code */
 export async function webhook(): Promise<number> {

@@ -336,7 +336,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       const tried = { ...spans };
       const stepped = await inTransaction(store, stepIn);
       if (stepped.kind === 'slice')
-        spans[stepped.of.state] = spanBehind(stepped, tried[stepped.of.state], goals[stepped.of.state]);
+        spans[stepped.of.state] = spanAfterSlice(stepped, tried[stepped.of.state], goals[stepped.of.state]);
       return stepped;
     },
     rebuild: (reason) =>
@@ -358,7 +358,7 @@ function progressAt(after: number | undefined, { generations, horizon }: Found) 
 }
 
 /** The span after a stored slice. @param tried the span that the slice could have had */
-function spanBehind(slice: SliceStep & SliceResult & { ms: number }, tried: number, goal: SpanGoal): number {
+function spanAfterSlice(slice: SliceStep & SliceResult & { ms: number }, tried: number, goal: SpanGoal): number {
   const batches = Math.ceil((slice.upTo - slice.of.after) / BATCH_NUMBERS);
   const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, goal);
   // A slice that ended at the horizon says little about the next span where it was short.

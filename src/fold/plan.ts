@@ -71,9 +71,9 @@ export function planStep({ generations, lineage, horizon, reach, turn }: FoldSta
     isOnAnotherServer: of.lineage !== lineage,
   });
   // Rows that arrived with lower numbers would be missing from a further slice of the shown generation.
-  const live = !isWrong(shown) && shown.after < horizon ? sliceOf(shown, horizon) : null;
-  const base = filling === undefined ? null : sliceOf(filling, shown.after);
-  const [first, second] = turn === 'shown' ? [live, base] : [base, live];
+  const nextOfShown = !isWrong(shown) && shown.after < horizon ? sliceOf(shown, horizon) : null;
+  const nextOfFilling = filling === undefined ? null : sliceOf(filling, shown.after);
+  const [first, second] = turn === 'shown' ? [nextOfShown, nextOfFilling] : [nextOfFilling, nextOfShown];
   const retired = generations.find(({ state }) => state === 'retired');
   return (
     first ??

@@ -1,4 +1,4 @@
-/** The parts behind the server of a webhook, which `webhook` and `try` share. */
+/** The components behind the server of a webhook, which `webhook` and `try` share. */
 import type { Logger } from 'pino';
 import { type IntakeDeps, makeIntake } from '../intake/intake';
 import { makeRehearse } from '../intake/rehearsal';
@@ -19,7 +19,7 @@ import { observeSteps } from './service';
 /** Connections to Postgres for rehearsals. They are opened once the first rehearsal comes. */
 const REHEARSALS_AT_ONCE = 2;
 
-export interface DecidingParts {
+export interface DecidingOptions {
   readonly access: StoreAccess;
   /** The connections of decisions. */
   readonly store: Store;
@@ -34,7 +34,7 @@ export interface DecidingParts {
 /** Decisions, rehearsals and reconciliations. The last two have connections of their own to Postgres. */
 export async function startDeciding(
   { start }: Pick<Starting, 'start'>,
-  { access, store, references, tracing, metrics, logger, ...options }: DecidingParts,
+  { access, store, references, tracing, metrics, logger, ...options }: DecidingOptions,
 ): Promise<Pick<ServerDeps, 'intake' | 'rehearse' | 'reconciliation'>> {
   const startPool = (of: string, applicationName: string, maxConnections: number) =>
     start({

@@ -23,7 +23,7 @@ export interface SandboxWallet {
   readonly writeAmount: WriteWalletAmount;
 }
 
-export interface SandboxParts {
+export interface SandboxFiles {
   readonly keys: KnownKeys;
   readonly wallets: readonly SandboxWallet[];
   readonly intakes: readonly SandboxIntakeClient[];
@@ -32,13 +32,13 @@ export interface SandboxParts {
 /**
  * @param file the file of the sandbox; the other files are beside it
  * @param database the store of the intakes that name none
- * @returns all problems at once, or the parts
+ * @returns all problems at once, or their content
  */
-export async function readSandboxParts(
+export async function readSandboxFiles(
   { operators }: SandboxConfig,
   file: string,
   database: StoreAccess,
-): Promise<SandboxParts | { readonly problems: readonly string[] }> {
+): Promise<SandboxFiles | { readonly problems: readonly string[] }> {
   const problems: string[] = [];
   const keys = new Map<string, NonNullable<ReturnType<KnownKeys['get']>>>();
   const wallets: SandboxWallet[] = [];
