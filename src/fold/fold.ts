@@ -14,12 +14,14 @@ import { inTransaction, type Session, type Store } from '../postgres/transaction
 import { hasArrivals } from './lineage';
 import { type FoldStep, type Generation, planStep } from './plan';
 import { FIRST_SPAN, nextSpan, type SpanGoal, spanAfterFailure } from './span';
+import * as sql from './statements';
+import { BATCH_NUMBERS } from './statements';
 
 export interface Slice {
   readonly generation: number;
-  /** The slice has the verdicts with higher numbers than this one, */
+  /** The slice has the verdicts with numbers above this one. */
   readonly after: number;
-  /** and up to this one. */
+  /** The highest number of the slice. */
   readonly upTo: number;
   /** All of them were decided at this time or later. */
   readonly since: string;
@@ -76,99 +78,10 @@ export type Stepped =
       readonly isFilling: boolean;
     });
 
-/** Numbers of a batch: those of its verdicts (src/ledger/statements/events.ts). */
-export const BATCH_NUMBERS = 8_192;
-
-const LOCK = {
-  name: 'fold_lock',
-  text: `select generation, holder = $2 or coalesce(held_until, '-infinity') < clock_timestamp()
-from promo_store.folds where fold = $1 for update skip locked`,
-};
-const CREATE = {
-  name: 'fold_create',
-  text: 'insert into promo_store.folds (fold, generation) values ($1, 0) on conflict do nothing',
-};
-/** Whether this process holds the lease for a while, and nothing was decided since the last slice. */
-const PEEK = {
-  name: 'fold_peek',
-  text: `select f.holder = $2 and f.held_until > clock_timestamp() + $3 * interval '0.5 millisecond'
-  and g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
-  and not exists (select from promo_store.fold_generations o where o.fold = f.fold and o.generation <> f.generation)
-from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
-};
-/** Whether nothing was decided since the last slice, and the time before the question. */
-const STILL_IDLE = {
-  name: 'fold_still_idle',
-  text: `select f.generation, (extract(epoch from transaction_timestamp()) * 1000000)::bigint,
-  g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
-from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
-};
-/** Between two looks at results that follow from time alone. */
-const TIME_PASSES_MS = 10_000;
-const LAG = {
-  name: 'fold_lag',
-  text: `select extract(epoch from clock_timestamp() - g.caught_up_at) from promo_store.folds f
-join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
-};
-const GENERATIONS = {
-  name: 'fold_generations',
-  text: `select generation, state, after, lineage, coalesce(newest_at - interval '1 day', '-infinity'), complete_since
-from promo_store.fold_generations where fold = $1 order by generation`,
-};
-const LINEAGE = { name: 'fold_lineage', text: 'select promo.lineage()' };
-const HORIZON = { name: 'fold_horizon', text: 'select promo.safe_up_to($1::interval)' };
-/** Shorter than the deadline of a statement: its error names the process that holds the number. */
-const PATIENCE = '5 seconds';
-const BEGIN_GENERATION = {
-  name: 'fold_begin',
-  text: `insert into promo_store.fold_generations (fold, generation, state, after, lineage, complete_since, reason)
-values ($1, $2, $3, -1, $4, promo_store.complete_history_since(), $5)`,
-};
-const SHOW = {
-  name: 'fold_show',
-  text: 'update promo_store.folds set generation = $2 where fold = $1',
-};
-const SET_STATE = {
-  name: 'fold_state',
-  text: 'update promo_store.fold_generations set state = $3 where fold = $1 and generation = $2',
-};
-const INHERIT_COMPLETENESS = {
-  name: 'fold_inherit',
-  text: `update promo_store.fold_generations g set complete_since = least(g.complete_since, o.complete_since)
-from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and o.fold = $1 and o.generation = $3`,
-};
-/** Months that were dropped before the cursor had passed them are missing. */
-const MOVE_CURSOR = {
-  name: 'fold_cursor',
-  text: `update promo_store.fold_generations set after = $3, lineage = $4, newest_at = greatest(newest_at, $5::timestamptz),
-  caught_up_at = case when $6::boolean then clock_timestamp() else caught_up_at end,
-  complete_since = greatest(complete_since, (
-    select max((m.month + interval '1 month') at time zone 'utc') from promo_store.months m
-    where m.parent = 'history' and m.dropped_at is not null and (m.month + interval '1 month') at time zone 'utc' > coalesce(newest_at, '-infinity')))
-where fold = $1 and generation = $2`,
-};
-/** Without the lineage, a quiet store that another server has would never count as idle. */
-const CAUGHT_UP = {
-  name: 'fold_caught_up',
-  text: 'update promo_store.fold_generations set caught_up_at = clock_timestamp(), lineage = $3 where fold = $1 and state = $2',
-};
-const FORGET = {
-  name: 'fold_forget',
-  text: 'delete from promo_store.fold_generations where fold = $1 and generation = $2',
-};
-const HOLD = {
-  name: 'fold_hold',
-  text: `update promo_store.folds set holder = $2, held_until = clock_timestamp() + $3 * interval '1 millisecond' where fold = $1`,
-};
-const RELEASE = {
-  name: 'fold_release',
-  text: 'update promo_store.folds set held_until = null where fold = $1 and holder = $2',
-};
-/** Slices read ranges of different sizes, so each is planned for its own numbers. */
-const SETTINGS = {
-  name: 'fold_settings',
-  text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
-};
+/** The interval of checks for results that follow from time alone. */
+const TIME_CHECK_MS = 10_000;
+/** Shorter than the deadline of a statement: the error then names the process that holds the horizon back. */
+const HORIZON_TIMEOUT = '5 seconds';
 
 type SliceStep = Extract<FoldStep, { kind: 'slice' }>;
 
@@ -198,10 +111,10 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   const spans = { shown: FIRST_SPAN, filling: FIRST_SPAN, retired: 1 };
   const goals = { shown: options.slice, filling: options.fill, retired: options.fill };
   let turn: 'shown' | 'filling' = 'shown';
-  let timePassesAt = 0;
+  let nextTimeCheckAt = 0;
 
   async function readGenerations(session: Session) {
-    const rows = await session.query(GENERATIONS, [name]);
+    const rows = await session.query(sql.GENERATIONS, [name]);
     const since = new Map<number, string>();
     const completeSince = new Map<number, string>();
     const generations = rows.map(([generation, state, after, lineage, begin, complete]): Generation => {
@@ -223,29 +136,29 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const shown = generations.find(({ state }) => state === 'shown');
     if (shown === undefined || generations.some(({ state }) => state === 'filling')) return false;
     const next = Math.max(...generations.map(({ generation }) => generation)) + 1;
-    const [[lineage = null] = []] = await session.query(LINEAGE);
-    await session.query(BEGIN_GENERATION, [name, next, 'filling', lineage ?? '', reason]);
+    const [[lineage = null] = []] = await session.query(sql.LINEAGE);
+    await session.query(sql.BEGIN_GENERATION, [name, next, 'filling', lineage ?? '', reason]);
     return true;
   }
 
   /** @returns false where another process folds */
   async function lock(session: Session): Promise<boolean> {
-    const [row] = await session.query(LOCK, [name, holder]);
+    const [row] = await session.query(sql.LOCK, [name, holder]);
     if (row !== undefined) return row[1] === 't';
-    await session.query(CREATE, [name]);
-    const [created] = await session.query(LOCK, [name, holder]);
+    await session.query(sql.CREATE, [name]);
+    const [created] = await session.query(sql.LOCK, [name, holder]);
     return created?.[1] === 't';
   }
 
   /** Plans a step under the lock of the fold, and does it. */
   async function stepIn(session: Session): Promise<Stepped> {
-    await session.query(SETTINGS);
+    await session.query(sql.PLANNER_SETTINGS);
     if (!(await lock(session))) {
-      const [[lag = null] = []] = await session.query(LAG, [name]);
+      const [[lag = null] = []] = await session.query(sql.LAG, [name]);
       return { kind: 'standby', lagSeconds: lag === null ? null : Number(lag) };
     }
-    const [[horizon] = []] = await session.query(HORIZON, [PATIENCE]);
-    const [[lineage = null] = []] = await session.query(LINEAGE);
+    const [[horizon] = []] = await session.query(sql.HORIZON, [HORIZON_TIMEOUT]);
+    const [[lineage = null] = []] = await session.query(sql.LINEAGE);
     const read = await readGenerations(session);
     const found = { ...read, horizon: Number(horizon), lineage: lineage ?? '' };
     const step = planStep({
@@ -253,13 +166,13 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       turn,
       reach: ({ state, after }) => after + spans[state] * BATCH_NUMBERS,
     });
-    await session.query(HOLD, [name, holder, leaseMs]);
+    await session.query(sql.HOLD, [name, holder, leaseMs]);
     if (step.kind === 'slice') return foldSlice(session, step, found);
     if (step.kind === 'begin') return begin(session, step, found);
-    if (step.kind === 'give up') await session.query(SET_STATE, [name, step.generation, 'retired']);
+    if (step.kind === 'give up') await session.query(sql.SET_STATE, [name, step.generation, 'retired']);
     if (step.kind === 'sweep' && (await results.sweep(session, step.generation)))
-      await session.query(FORGET, [name, step.generation]);
-    if (step.kind === 'idle') await session.query(CAUGHT_UP, [name, 'shown', found.lineage]);
+      await session.query(sql.FORGET, [name, step.generation]);
+    if (step.kind === 'idle') await session.query(sql.CAUGHT_UP, [name, 'shown', found.lineage]);
     return { ...step, ...progressAt(shownIn(found)?.after, found) };
   }
 
@@ -270,8 +183,8 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   ): Promise<Stepped> {
     const isFirst = shownIn(found) === undefined;
     const state = isFirst ? 'shown' : 'filling';
-    await session.query(BEGIN_GENERATION, [name, step.generation, state, found.lineage, step.reason]);
-    if (isFirst) await session.query(SHOW, [name, step.generation]);
+    await session.query(sql.BEGIN_GENERATION, [name, step.generation, state, found.lineage, step.reason]);
+    if (isFirst) await session.query(sql.SHOW, [name, step.generation]);
     return { ...step, isCaughtUp: false, isFilling: !isFirst };
   }
 
@@ -292,7 +205,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     });
     const progress = progressAt(of.state === 'shown' ? upTo : shownIn(found)?.after, found);
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
-    await session.query(MOVE_CURSOR, values);
+    await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
     if (step.shows) await show(session, of.generation, found);
@@ -303,21 +216,21 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   async function show(session: Session, shown: number, { generations, completeSince }: Found): Promise<void> {
     for (const { generation } of generations.filter(({ state }) => state === 'shown')) {
       await results.keepOlder(session, generation, shown, completeSince.get(shown) ?? '-infinity');
-      await session.query(INHERIT_COMPLETENESS, [name, shown, generation]);
-      await session.query(SET_STATE, [name, generation, 'retired']);
+      await session.query(sql.INHERIT_COMPLETENESS, [name, shown, generation]);
+      await session.query(sql.SET_STATE, [name, generation, 'retired']);
     }
-    await session.query(SET_STATE, [name, shown, 'shown']);
-    await session.query(SHOW, [name, shown]);
+    await session.query(sql.SET_STATE, [name, shown, 'shown']);
+    await session.query(sql.SHOW, [name, shown]);
   }
 
-  /** Results that follow from time alone are looked at once a while, since it takes a transaction. */
-  async function letTimePass(): Promise<void> {
-    if (results.passTime === undefined || now() < timePassesAt) return;
-    timePassesAt = now() + TIME_PASSES_MS;
+  /** Updates results that follow from time alone. Not at each step, since it takes a transaction. */
+  async function checkTime(): Promise<void> {
+    if (results.passTime === undefined || now() < nextTimeCheckAt) return;
+    nextTimeCheckAt = now() + TIME_CHECK_MS;
     await inTransaction(store, async (session) => {
-      await session.query(SETTINGS);
+      await session.query(sql.PLANNER_SETTINGS);
       if (!(await lock(session))) return;
-      const [[generation, at, isCaughtUp] = []] = await session.query(STILL_IDLE, [name]);
+      const [[generation, at, isCaughtUp] = []] = await session.query(sql.STILL_IDLE, [name]);
       if (generation == null || at == null || isCaughtUp !== 't') return;
       const reason = await results.passTime?.(session, Number(generation), BigInt(at));
       if (reason != null) await beginFilling(session, reason);
@@ -327,10 +240,10 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   return {
     async step() {
       const [[isIdle] = []] = await inTransaction(store, (session) =>
-        session.query(PEEK, [name, holder, leaseMs]),
+        session.query(sql.PEEK, [name, holder, leaseMs]),
       );
       if (isIdle === 't') {
-        await letTimePass();
+        await checkTime();
         return { kind: 'idle', isCaughtUp: true, isFilling: false };
       }
       const tried = { ...spans };
@@ -341,11 +254,11 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     },
     rebuild: (reason) =>
       inTransaction(store, async (session) => {
-        await session.query(LOCK_FOR_REBUILD, [name]);
+        await session.query(sql.LOCK_FOR_REBUILD, [name]);
         return beginFilling(session, reason);
       }),
     async release() {
-      await inTransaction(store, (session) => session.query(RELEASE, [name, holder]));
+      await inTransaction(store, (session) => session.query(sql.RELEASE, [name, holder]));
     },
   };
 }
@@ -364,8 +277,3 @@ function spanAfterSlice(slice: SliceStep & SliceResult & { ms: number }, tried: 
   // A slice that ended at the horizon says little about the next span where it was short.
   return Math.max(next, batches < tried ? Math.min(tried, next * 16) : next);
 }
-
-const LOCK_FOR_REBUILD = {
-  name: 'fold_lock_for_rebuild',
-  text: 'select generation from promo_store.folds where fold = $1 for update',
-};

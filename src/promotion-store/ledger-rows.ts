@@ -1,6 +1,7 @@
 /** The rows of the ledger that a slice of promotions reads (docs/rules.md, P1, P11). */
 import { kindCode } from '../domain/event/event';
-import { BATCH_NUMBERS, type Slice } from '../fold/fold';
+import type { Slice } from '../fold/fold';
+import { BATCH_NUMBERS } from '../fold/statements';
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';

@@ -3,7 +3,7 @@
  * result with the stored progress and completions, and changes nothing (docs/rules.md, P16).
  */
 import { crc32 } from 'node:zlib';
-import { BATCH_NUMBERS } from '../fold/fold';
+import { BATCH_NUMBERS } from '../fold/statements';
 import { hasArrivals } from '../fold/lineage';
 import { FIRST_SPAN, nextSpan } from '../fold/span';
 import type { Reader, Statement } from '../postgres/transaction';

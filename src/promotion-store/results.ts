@@ -1,5 +1,6 @@
 /** Promotions as results of a fold (docs/rules.md, P1-P17). */
-import { BATCH_NUMBERS, type Results, type Slice } from '../fold/fold';
+import type { Results, Slice } from '../fold/fold';
+import { BATCH_NUMBERS } from '../fold/statements';
 import type { Session, Statement } from '../postgres/transaction';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';

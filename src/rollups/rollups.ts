@@ -1,5 +1,6 @@
 /** The rollups as results of a fold: verdicts by hour, the ledger by day, and that of players by day. */
-import { BATCH_NUMBERS, type Results } from '../fold/fold';
+import type { Results } from '../fold/fold';
+import { BATCH_NUMBERS } from '../fold/statements';
 import type { Statement } from '../postgres/transaction';
 
 /** Games of an operator on a day that have rows of their own. Each event may have a new id. */

@@ -4,7 +4,7 @@
  */
 import type { Random } from '../../dev/random';
 import { isKind, kindCode } from '../../src/domain/event/event';
-import { BATCH_NUMBERS } from '../../src/fold/fold';
+import { BATCH_NUMBERS } from '../../src/fold/statements';
 import type { FeedEvent } from '../support/promotion-feeds';
 import { OPERATOR } from './fold-expected';
 import { REFUND_KIND } from './fold-ledger-statements';

@@ -2,7 +2,7 @@
  * The tables that a fold of promotions reads and writes, as values that never change. A transaction works on
  * copies, so that a store can also fall back to each earlier state.
  */
-import { BATCH_NUMBERS } from '../../src/fold/fold';
+import { BATCH_NUMBERS } from '../../src/fold/statements';
 import { BEFORE_ALL } from '../../src/promotions/calendar';
 import type { DefinedVersion } from '../../src/promotions/timeline';
 import { readArray, type Text } from './wire';

@@ -5,7 +5,8 @@
  */
 import pino from 'pino';
 import { makeRandom, type Random } from '../../dev/random';
-import { BATCH_NUMBERS, makeFold, type Results } from '../../src/fold/fold';
+import { makeFold, type Results } from '../../src/fold/fold';
+import { BATCH_NUMBERS } from '../../src/fold/statements';
 import { runFold } from '../../src/fold/run';
 import type { Clock } from '../../src/lib/clock';
 import { makePromotionResults } from '../../src/promotion-store/results';

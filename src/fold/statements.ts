@@ -1,0 +1,95 @@
+/** The statements of a fold on its own rows: the fold, its lease, and its generations. */
+
+/** Numbers of a batch: those of its verdicts (src/ledger/statements/events.ts). */
+export const BATCH_NUMBERS = 8_192;
+
+export const LOCK = {
+  name: 'fold_lock',
+  text: `select generation, holder = $2 or coalesce(held_until, '-infinity') < clock_timestamp()
+from promo_store.folds where fold = $1 for update skip locked`,
+};
+export const LOCK_FOR_REBUILD = {
+  name: 'fold_lock_for_rebuild',
+  text: 'select generation from promo_store.folds where fold = $1 for update',
+};
+export const CREATE = {
+  name: 'fold_create',
+  text: 'insert into promo_store.folds (fold, generation) values ($1, 0) on conflict do nothing',
+};
+/** Whether this process holds the lease for a while, and nothing was decided since the last slice. */
+export const PEEK = {
+  name: 'fold_peek',
+  text: `select f.holder = $2 and f.held_until > clock_timestamp() + $3 * interval '0.5 millisecond'
+  and g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
+  and not exists (select from promo_store.fold_generations o where o.fold = f.fold and o.generation <> f.generation)
+from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
+};
+/** Whether nothing was decided since the last slice, and the time before the question. */
+export const STILL_IDLE = {
+  name: 'fold_still_idle',
+  text: `select f.generation, (extract(epoch from transaction_timestamp()) * 1000000)::bigint,
+  g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
+from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
+};
+export const LAG = {
+  name: 'fold_lag',
+  text: `select extract(epoch from clock_timestamp() - g.caught_up_at) from promo_store.folds f
+join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
+};
+export const GENERATIONS = {
+  name: 'fold_generations',
+  text: `select generation, state, after, lineage, coalesce(newest_at - interval '1 day', '-infinity'), complete_since
+from promo_store.fold_generations where fold = $1 order by generation`,
+};
+export const LINEAGE = { name: 'fold_lineage', text: 'select promo.lineage()' };
+export const HORIZON = { name: 'fold_horizon', text: 'select promo.safe_up_to($1::interval)' };
+export const BEGIN_GENERATION = {
+  name: 'fold_begin',
+  text: `insert into promo_store.fold_generations (fold, generation, state, after, lineage, complete_since, reason)
+values ($1, $2, $3, -1, $4, promo_store.complete_history_since(), $5)`,
+};
+export const SHOW = {
+  name: 'fold_show',
+  text: 'update promo_store.folds set generation = $2 where fold = $1',
+};
+export const SET_STATE = {
+  name: 'fold_state',
+  text: 'update promo_store.fold_generations set state = $3 where fold = $1 and generation = $2',
+};
+export const INHERIT_COMPLETENESS = {
+  name: 'fold_inherit',
+  text: `update promo_store.fold_generations g set complete_since = least(g.complete_since, o.complete_since)
+from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and o.fold = $1 and o.generation = $3`,
+};
+/** Months that were dropped before the cursor had passed them are missing. */
+export const MOVE_CURSOR = {
+  name: 'fold_cursor',
+  text: `update promo_store.fold_generations set after = $3, lineage = $4, newest_at = greatest(newest_at, $5::timestamptz),
+  caught_up_at = case when $6::boolean then clock_timestamp() else caught_up_at end,
+  complete_since = greatest(complete_since, (
+    select max((m.month + interval '1 month') at time zone 'utc') from promo_store.months m
+    where m.parent = 'history' and m.dropped_at is not null and (m.month + interval '1 month') at time zone 'utc' > coalesce(newest_at, '-infinity')))
+where fold = $1 and generation = $2`,
+};
+/** Without the lineage, a quiet store that another server has would never count as idle. */
+export const CAUGHT_UP = {
+  name: 'fold_caught_up',
+  text: 'update promo_store.fold_generations set caught_up_at = clock_timestamp(), lineage = $3 where fold = $1 and state = $2',
+};
+export const FORGET = {
+  name: 'fold_forget',
+  text: 'delete from promo_store.fold_generations where fold = $1 and generation = $2',
+};
+export const HOLD = {
+  name: 'fold_hold',
+  text: `update promo_store.folds set holder = $2, held_until = clock_timestamp() + $3 * interval '1 millisecond' where fold = $1`,
+};
+export const RELEASE = {
+  name: 'fold_release',
+  text: 'update promo_store.folds set held_until = null where fold = $1 and holder = $2',
+};
+/** Slices read ranges of different sizes, so each is planned for its own numbers. */
+export const PLANNER_SETTINGS = {
+  name: 'fold_settings',
+  text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
+};
