@@ -49,7 +49,7 @@ export interface Results {
    * @param now the time of the store, in microseconds since 1970
    * @returns why another generation has to be filled; null: it need not
    */
-  passTime?(session: Session, generation: number, now: bigint): Promise<string | null>;
+  updateByTime?(session: Session, generation: number, now: bigint): Promise<string | null>;
   /** Copies results of the time before `since`, which history no longer has, to another generation. */
   keepOlder(session: Session, from: number, to: number, since: string): Promise<void>;
   /** Deletes some results of a generation. @returns true once there are none */
@@ -225,14 +225,14 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
 
   /** Updates results that follow from time alone. Not at each step, since it takes a transaction. */
   async function checkTime(): Promise<void> {
-    if (results.passTime === undefined || now() < nextTimeCheckAt) return;
+    if (results.updateByTime === undefined || now() < nextTimeCheckAt) return;
     nextTimeCheckAt = now() + TIME_CHECK_MS;
     await inTransaction(store, async (session) => {
       await session.query(sql.PLANNER_SETTINGS);
       if (!(await lock(session))) return;
       const [[generation, at, isCaughtUp] = []] = await session.query(sql.STILL_IDLE, [name]);
       if (generation == null || at == null || isCaughtUp !== 't') return;
-      const reason = await results.passTime?.(session, Number(generation), BigInt(at));
+      const reason = await results.updateByTime?.(session, Number(generation), BigInt(at));
       if (reason != null) await beginFilling(session, reason);
     });
   }

@@ -118,7 +118,7 @@ export function makePromotionResults(): Results {
       }
       return { rows: Number(rows), newestAt, rebuild };
     },
-    async passTime(session, generation, now) {
+    async updateByTime(session, generation, now) {
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
