@@ -1,4 +1,4 @@
-/** schemas/examples/verdicts: a message of the verdict stream for each verdict, and for a refund. */
+/** schemas/examples/verdicts: a message of the verdict topic for each verdict, and for a refund. */
 import type { Fault, Fields, Kind } from '../../src/domain/event/event';
 import { currencyOf } from '../../src/domain/event/money';
 import type { Connection } from '../../src/domain/reference';

@@ -7,7 +7,7 @@ export function renderVerdicts(command: string): string {
     generatedFrom('REASONS and DEAD_LETTER_REASONS in src/domain/verdict/reasons.ts', command),
     '# Verdicts and their reasons',
     paragraph(
-      'Each event gets one verdict, once, and keeps it. The verdict stream and the view `promo.verdicts` have it with its reason. This',
+      'Each event gets one verdict, once, and keeps it. The verdict topic and the view `promo.verdicts` have it with its reason. This',
       'page has the meaning of each reason, and who has to act.',
     ),
     [
@@ -23,7 +23,7 @@ export function renderVerdicts(command: string): string {
       '  one id. The second event is lost until it is sent with its own id.',
     ].join('\n'),
     paragraph(
-      'If several reasons apply, the event gets the first one in the order of the table. The verdict stream lists all faults',
+      'If several reasons apply, the event gets the first one in the order of the table. The verdict topic lists all faults',
       'in `details`, the deciding fault first, so that the sender can correct all at once. The field `needs_new_event_id` says whether',
       'a corrected event needs a new `event_id`. It is true for rejected, skipped and their duplicates, and false for `no_idempotency_key`.',
     ),

@@ -1,5 +1,5 @@
 /**
- * The published fields of a decision, in the verdict stream and in the webhook's answers: verdict, reason,
+ * The published fields of a decision, in the verdict topic and in the webhook's answers: verdict, reason,
  * remedy, details.
  */
 import type { Fault } from '../domain/event/event';

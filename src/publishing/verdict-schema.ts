@@ -1,4 +1,4 @@
-/** The messages of the verdict stream, as JSON Schema. */
+/** The messages of the verdict topic, as JSON Schema. */
 import { KINDS } from '../domain/event/event';
 import { OUTCOME_PROPERTIES } from './outcome';
 import { MAX_TEXT_BYTES } from './published-answer';

@@ -1,5 +1,5 @@
 /**
- * The verdict stream: one message for each decision, so that operators learn the outcome of their events
+ * The verdict topic: one message for each decision, so that operators learn the outcome of their events
  * (docs/rules.md, S7). A message may come twice after a crash, with the same verdict. No message about a
  * record is lost. A message about an event of the webhook can be lost in a crash: the next duplicate then
  * carries the verdict as first_verdict.

@@ -1,5 +1,5 @@
 /**
- * Writes the messages of the verdict stream. A message about an accepted event is written piece by piece into
+ * Writes the messages of the verdict topic. A message about an accepted event is written piece by piece into
  * one buffer, over the one before it. That costs far less than to build an object and its JSON.
  */
 import { type Fields, kindCode, NO_FIELDS } from '../domain/event/event';

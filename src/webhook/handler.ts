@@ -117,7 +117,7 @@ interface SignedRequest {
   /** When the signature is no longer valid, in milliseconds since 1970. */
   readonly expiresAt: number;
   /** The rest of the time for places and slot, in milliseconds. */
-  readonly left: () => number;
+  readonly msLeft: () => number;
   /** Releases the place for reading. */
   readonly endReading: () => void;
 }
@@ -175,14 +175,14 @@ export function makeHandler(deps: WebhookDeps): Handler {
   ): Promise<HttpAnswer> {
     const { request, network } = incoming;
     const waitUntil = clock.now() + slotWithinMs;
-    const left = () => Math.max(0, waitUntil - clock.now());
+    const msLeft = () => Math.max(0, waitUntil - clock.now());
     // Anyone can name a connection id, but not from the address of its true sender. So the address is part of
     // the key.
     const from = incoming.hasSigned(connectionId) ? '' : network;
     const sender = `${connectionId} ${from}`;
     let evictReading = (): void => undefined;
     const readers = mode === 'decide' ? reading : readingRehearsals;
-    const place = await readers.take(sender, left(), () => evictReading());
+    const place = await readers.take(sender, msLeft(), () => evictReading());
     if (typeof place === 'string') return refusalOf(place);
     let isRefusedLate = false;
     try {
@@ -204,7 +204,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
       incoming.onSigned(connectionId);
       const endReading = () => place.release();
       const decided = { signature, expiresAt: expiryOf(signed) };
-      return await answerSigned[mode]({ incoming, connectionId, bytes, left, endReading, ...decided });
+      return await answerSigned[mode]({ incoming, connectionId, bytes, msLeft, endReading, ...decided });
     } finally {
       if (isRefusedLate) evictReading = releaseLater(clock, place);
       else place.release();
@@ -213,12 +213,12 @@ export function makeHandler(deps: WebhookDeps): Handler {
 
   /** Answers a signed request by its mode. Each holds the place for reading until it has its next place. */
   const answerSigned: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
-    async reconcile({ incoming, connectionId, bytes, left, endReading }) {
+    async reconcile({ incoming, connectionId, bytes, msLeft, endReading }) {
       endReading();
-      return answerInTime(answerReconciliation(incoming, connectionId, bytes, left()));
+      return answerInTime(answerReconciliation(incoming, connectionId, bytes, msLeft()));
     },
-    async rehearse({ incoming, connectionId, bytes, left, endReading }) {
-      const held = await rehearsing.take(connectionId, left(), () => undefined);
+    async rehearse({ incoming, connectionId, bytes, msLeft, endReading }) {
+      const held = await rehearsing.take(connectionId, msLeft(), () => undefined);
       if (typeof held === 'string') return refusalOf(held);
       endReading();
       const { request, began } = incoming;
@@ -226,14 +226,14 @@ export function makeHandler(deps: WebhookDeps): Handler {
         answerRehearsal(incoming, connectionId, bytes, held),
       );
     },
-    async decide({ incoming, connectionId, bytes, left, endReading, signature, expiresAt }) {
+    async decide({ incoming, connectionId, bytes, msLeft, endReading, signature, expiresAt }) {
       let evict = (): void => undefined;
-      const held = await deciding.take(connectionId, left(), () => evict());
+      const held = await deciding.take(connectionId, msLeft(), () => evict());
       if (typeof held === 'string') return refusalOf(held);
       endReading();
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () => {
-        const decideFresh = () => answerDecision(incoming, connectionId, bytes, left());
+        const decideFresh = () => answerDecision(incoming, connectionId, bytes, msLeft());
         const replay = replays.answer(connectionId, signature, expiresAt, decideFresh);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
         void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {

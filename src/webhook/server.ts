@@ -10,7 +10,7 @@ import { makeAddresses, networkOf } from '../lib/address';
 import { messageOf } from '../lib/errors';
 import { listenAt } from '../telemetry/health-server';
 import { drainBody } from './body';
-import { type ConnectionLimits, Connections, type Peer } from './connections';
+import { type Peer, type PeerLimits, Peers } from './peers';
 import { type FixedAnswer, makeJsonAnswers, makePageAnswers } from './fixed-answers';
 import { makeHandler, type WebhookDeps } from './handler';
 import { openApiDocument } from './openapi';
@@ -53,7 +53,7 @@ export interface Webhook {
 }
 
 export interface ServerDeps extends Omit<WebhookDeps, 'ended' | 'reports'>, Pick<ReportsDeps, 'onRefused'> {
-  readonly limits: ConnectionLimits;
+  readonly limits: PeerLimits;
   /** The address to listen on. Absent: all addresses of this machine. */
   readonly listenOn?: string;
   /**
@@ -77,7 +77,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   const ended = new AbortController();
   const reports = makeReports(deps);
   const addresses = makeAddresses(deps.trustedProxies);
-  const connections = new Connections({ clock, limits: deps.limits, isProxy: addresses.isProxy, drop });
+  const peers = new Peers({ clock, limits: deps.limits, isProxy: addresses.isProxy, drop });
   const answerOpenApi = makeJsonAnswers(openApiDocument(deps));
   const answerPage =
     deps.checkPage === undefined ? () => REFUSALS.noSuchPath : makePageAnswers(deps.checkPage);
@@ -133,7 +133,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       given = await handler.answer({
         ...{ request, requestId, began, address, network: networkOf(address), sent: exchange.sent },
         hasSigned: (id) => !peer.isProxy && peer.signedIds.has(id),
-        onSigned: (id) => connections.sign(peer, id),
+        onSigned: (id) => peers.sign(peer, id),
         onReading: () => {
           if (exchange.isWaiting) response.writeContinue();
           exchange.isWaiting = false;
@@ -182,7 +182,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   }
 
   function serve(request: IncomingMessage, response: ServerResponse, isWaiting: boolean): void {
-    const peer = connections.of(request.socket);
+    const peer = peers.of(request.socket);
     const requestId = requestIdOf(request);
     // Node may have read further requests before their connection was ended.
     if (peer === undefined || peer.isEnded) {
@@ -232,7 +232,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   }
 
   function failSocket(socket: Duplex, failureFor: (peer: Peer) => Failure | null): void {
-    const peer = connections.of(socket);
+    const peer = peers.of(socket);
     if (peer === undefined || peer.isEnded) {
       socket.destroy();
       return;
@@ -252,10 +252,10 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     failSocket(socket, () => LATE_BODY);
   }
 
-  /** Drops connections whose peer does not read its answers. Repeats until the server is closed. */
+  /** Drops peers that do not read their answers. Repeats until the server is closed. */
   function dropUnreadPeers(): void {
     const now = clock.now();
-    for (const peer of connections.all()) {
+    for (const peer of peers.all()) {
       if (peer.socket.writableLength === 0) peer.unreadSince = null;
       else if (peer.unreadSince === null) peer.unreadSince = now;
       else if (now - peer.unreadSince > readWithinMs) drop(peer, 'unread');
@@ -275,7 +275,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   const server = createServer(options, (request, response) => serve(request, response, false));
   // Node's own limit is off: MAX_HEAD_BYTES limits the head, and handler.ts refuses too many headers.
   server.maxHeadersCount = 0;
-  server.on('connection', (socket) => void connections.admit(socket));
+  server.on('connection', (socket) => void peers.admit(socket));
   server.on('checkContinue', (request, response) => serve(request, response, true));
   server.on('checkExpectation', (request, response) => serve(request, response, false));
   server.on('connect', (_request, socket) => failSocket(socket, () => CONNECT));
@@ -288,8 +288,8 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   const beforeScrape = metrics.beforeScrape;
   metrics.beforeScrape = () => {
     beforeScrape();
-    metrics.webhookConnections.set({ signed: 'yes' }, connections.signed);
-    metrics.webhookConnections.set({ signed: 'no' }, connections.open - connections.signed);
+    metrics.webhookConnections.set({ signed: 'yes' }, peers.signed);
+    metrics.webhookConnections.set({ signed: 'no' }, peers.open - peers.signed);
   };
   return {
     port: served,

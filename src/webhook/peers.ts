@@ -1,8 +1,9 @@
 /**
- * The open network connections of the webhook, and the choice of the one that is dropped if there are too
- * many. A connection is `unsigned` until a request with a valid signature has come over it. Unsigned
- * connections are dropped first, so that a client without a secret cannot keep a sender out (docs/rules.md,
- * W8).
+ * The peers of the webhook, its open network connections, and the choice of the peer that is dropped if there
+ * are too many. A peer is `unsigned` until a request with a valid signature has come from it. Unsigned peers
+ * are dropped first, so that a client without a secret cannot keep a sender out (docs/rules.md, W8).
+ *
+ * A connection of the reference data is another thing: many senders may share a peer, such as a proxy.
  */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -24,7 +25,7 @@ export interface Peer {
   /** The key of the limit per address. */
   readonly network: string;
   readonly isProxy: boolean;
-  /** Connection ids with a valid signature over it, the latest last. Empty if the connection is unsigned. */
+  /** Connection ids with a valid signature over it, the latest last. Empty if the peer is unsigned. */
   readonly signedIds: Set<string>;
   /** The responses to its requests that are not answered yet. */
   readonly responses: Set<ServerResponse>;
@@ -38,26 +39,26 @@ export interface Peer {
   unreadSince: number | null;
 }
 
-export interface ConnectionLimits {
+export interface PeerLimits {
   readonly connections: number;
   readonly perAddress: number;
 }
 
-export interface ConnectionsDeps {
+export interface PeersDeps {
   readonly clock: Pick<Clock, 'now'>;
-  readonly limits: ConnectionLimits;
+  readonly limits: PeerLimits;
   readonly isProxy: (address: string) => boolean;
-  /** Ends a connection and reports it. */
+  /** Ends a peer's connection and reports it. */
   readonly drop: (peer: Peer, why: 'full' | 'address') => void;
 }
 
-export class Connections {
+export class Peers {
   private readonly peers = new Map<Duplex, Peer>();
-  /** Unsigned connections by network, each with its oldest first. */
+  /** Unsigned peers by network, each with its oldest first. */
   private readonly unsigned = new Map<string, Set<Peer>>();
   private readonly byNetwork = new Map<string, number>();
 
-  constructor(private readonly deps: ConnectionsDeps) {}
+  constructor(private readonly deps: PeersDeps) {}
 
   get open(): number {
     return this.peers.size;
@@ -78,9 +79,9 @@ export class Connections {
   }
 
   /**
-   * Admits a new connection, if necessary in place of another one.
+   * Admits a new peer, if necessary in place of another one.
    *
-   * @returns null if the new connection is dropped
+   * @returns null if the new peer is dropped
    */
   admit(socket: Socket): Peer | null {
     const { limits, drop } = this.deps;
@@ -138,10 +139,10 @@ export class Connections {
   }
 
   /**
-   * The connection to drop. It is the oldest unsigned connection of the network with the most unsigned ones.
-   * If there is none, it is the longest idle connection of the connection id with the most idle ones.
+   * The peer to drop. It is the oldest unsigned peer of the network with the most unsigned ones. If there is
+   * none, it is the longest idle peer of the connection id with the most idle ones.
    *
-   * @param network not null if this network's share is used up: only its own connections are then dropped
+   * @param network not null if this network's share is used up: only its own peers are then dropped
    */
   private victimFor(network: string | null): Peer | null {
     let most: Set<Peer> | undefined;
