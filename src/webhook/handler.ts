@@ -183,7 +183,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     let evictReading = (): void => undefined;
     const readers = mode === 'decide' ? reading : readingRehearsals;
     const place = await readers.take(sender, msLeft(), () => evictReading());
-    if (typeof place === 'string') return refusalOf(place);
+    if (typeof place === 'string') return noPlaceRefusal(place);
     let isRefusedLate = false;
     try {
       incoming.onReading();
@@ -219,7 +219,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     },
     async rehearse({ incoming, connectionId, bytes, msLeft, endReading }) {
       const held = await rehearsing.take(connectionId, msLeft(), () => undefined);
-      if (typeof held === 'string') return refusalOf(held);
+      if (typeof held === 'string') return noPlaceRefusal(held);
       endReading();
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () =>
@@ -229,7 +229,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     async decide({ incoming, connectionId, bytes, msLeft, endReading, signature, expiresAt }) {
       let evict = (): void => undefined;
       const held = await deciding.take(connectionId, msLeft(), () => evict());
-      if (typeof held === 'string') return refusalOf(held);
+      if (typeof held === 'string') return noPlaceRefusal(held);
       endReading();
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () => {
@@ -374,10 +374,6 @@ export function makeHandler(deps: WebhookDeps): Handler {
 /** The route of a request whose path is known. */
 function routeOf({ url = '' }: IncomingMessage): string {
   return ROUTES[signedUrlOf(url)?.route ?? 'events'].path;
-}
-
-function refusalOf(refused: NoPlace): Refusal {
-  return refused === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
 }
 
 /** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */

@@ -11,7 +11,7 @@ import type { Reconciler, Scope } from '../reconciliation/reconciler';
 import { ACTIONS, repeated, STATES, type Standing, standingFields } from '../reconciliation/standing';
 import { Totals } from '../reconciliation/totals';
 import { Places } from './places';
-import { type HttpAnswer, REFUSALS } from './responses';
+import { type HttpAnswer, noPlaceRefusal, REFUSALS } from './responses';
 
 /** The most events or ids of a request. */
 export const MAX_RECONCILED = 10_000;
@@ -168,7 +168,7 @@ export function makeReconciling({ reconciler, scopeOf }: ReconcileDeps, clock: C
     /** @param withinMs the longest wait for a place. @throws StoreError */
     async answer(connectionId: string, body: Buffer, withinMs: number): Promise<HttpAnswer> {
       const place = await places.take(connectionId, withinMs);
-      if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
+      if (typeof place === 'string') return noPlaceRefusal(place);
       try {
         const scope = await scopeOf(connectionId);
         if (scope === undefined) return REFUSALS.noSuchConnection;

@@ -8,6 +8,7 @@ import { LIMITS } from '../contract/limits';
 import { isRetryable, type MessageToken, serviceErrorWith } from '../contract/service-errors';
 import type { Answer } from '../intake/delivery';
 import { fields, OUTCOME_PROPERTIES, outcomeFields } from '../publishing/outcome';
+import type { NoPlace } from './places';
 import { type PublicRoute, ROUTES } from './routes';
 import { TIMESTAMP_WINDOW_SECONDS } from './signature';
 
@@ -132,6 +133,11 @@ function allowing(route: keyof typeof ROUTES): Readonly<Record<string, string>> 
 /** The refusal of a method that a path without a signature does not have. */
 export function readOnlyRefusal(route: PublicRoute): Refusal {
   return { ...REFUSALS.readOnly, headers: allowing(route) };
+}
+
+/** The refusal of a request that got no place. */
+export function noPlaceRefusal(refused: NoPlace): Refusal {
+  return refused === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
 }
 
 /** The token of each is for programs. The text is for people and may change. */

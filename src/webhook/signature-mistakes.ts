@@ -11,6 +11,9 @@ import { SIGNATURE_HEADERS, type SignedHeaders, sign } from './signature';
  * A larger body is not hashed again: a client without a secret could make this service compute for each byte.
  */
 const MAX_HASHED_BYTES = 65_536;
+export const SECRET_AS_TEXT =
+  'the secret was used as a text: decode the base64 after whsec_ into bytes first';
+
 /** The length of an HMAC-SHA256 in base64, and in hexadecimal digits. */
 const [BASE64_LENGTH, HEX_LENGTH] = [44, 64];
 /** A time in milliseconds, for the next 260 years. */
@@ -39,7 +42,7 @@ export function describeSignature(secrets: readonly Buffer[], headers: SignedHea
   const mistakes = new Set(headers.signatures.map(mistakeOfForm));
   if (!mistakes.has(null)) return [...mistakes].join('; ');
   if (body.length <= MAX_HASHED_BYTES && secrets.some((secret) => isSignedByText(secret, headers, body)))
-    return 'the secret was used as a text: decode the base64 after whsec_ into bytes first';
+    return SECRET_AS_TEXT;
   return 'check the secret, and sign exactly the bytes that you send, with the webhook-id and webhook-timestamp of the headers';
 }
 

@@ -5,6 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { inOneLine } from '../lib/printable';
 import type { SignedHeaders } from './signature';
+import { SECRET_AS_TEXT } from './signature-mistakes';
 
 /** The secrets to try, by connection id. The searched connection comes first. */
 export interface KnownSecrets {
@@ -125,9 +126,8 @@ function keysOf({ connectionId, secrets }: KnownSecrets): Variant<Buffer>[] {
     ...own.map(right),
     ...own.flatMap((secret) => {
       const base64 = secret.toString('base64');
-      const asText = 'the secret was used as a text: decode the base64 after whsec_ into bytes first';
       return [`whsec_${base64}`, base64, `${base64}\n`, `whsec_${base64}\n`].map((text) =>
-        wrongly(asText, Buffer.from(text)),
+        wrongly(SECRET_AS_TEXT, Buffer.from(text)),
       );
     }),
     ...others.flatMap(([id, keys]) =>
