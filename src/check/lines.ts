@@ -12,10 +12,10 @@ import {
   QUOTE,
   type Span,
 } from '../domain/event/json-spans';
+import { withoutMark } from '../lib/byte-order-mark';
 import { isObject } from '../lib/json';
 
 const NEWLINE = 0x0a;
-const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
 /**
  * As large as the largest record that the worker reads (MAX_DECOMPRESSED_BYTES in kafka/client/client.ts).
  */
@@ -192,11 +192,6 @@ function makeDocumentWatch() {
 /** Whether a line of a document may begin with `first` after `last`: a comma must separate two values. */
 function mayFollow(last: string, first: string): boolean {
   return '[{,:'.includes(last) || ']},:'.includes(first);
-}
-
-function withoutMark(bytes: Buffer): Buffer {
-  const { length } = BYTE_ORDER_MARK;
-  return bytes.subarray(0, length).equals(BYTE_ORDER_MARK) ? bytes.subarray(length) : bytes;
 }
 
 /**

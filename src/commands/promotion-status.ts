@@ -1,6 +1,6 @@
 /** The part of `status` about promotions: a problem where they are late, a note where no process runs. */
 import { rounded, seconds } from '../cli/seconds';
-import type { PromotionCoverage } from '../ledger/promotion-coverage';
+import type { PromotionCoverage } from '../ledger/fold-coverage';
 
 /** A process notes its time every few seconds. */
 const LATE_SECONDS = 60;

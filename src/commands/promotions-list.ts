@@ -2,7 +2,7 @@
 import { DONE } from '../cli/exit-codes';
 import { integerOf, type Options } from '../cli/option-values';
 import { printLines, printText } from '../cli/output';
-import { counted, inOneLine } from '../lib/printable';
+import { counted, inOneLine, plain } from '../lib/printable';
 import {
   readPromotionDocument,
   readPromotionHistory,
@@ -11,7 +11,6 @@ import {
 } from '../promotion-store/documents';
 import { timelinesOf } from '../promotion-store/versions';
 import { BEFORE_ALL, type PromotionWindow } from '../promotions/calendar';
-import { plain } from '../promotions/fields';
 import { instantText } from '../promotions/local-time';
 import { compareBytes } from '../promotions/ranking';
 import { type PromotionState, promotionStateOf } from '../promotions/state';

@@ -3,6 +3,7 @@
  * database.
  */
 
+import { connectionsOf } from '../check/finding';
 import { type Line, readEvents, readLines } from '../check/lines';
 import { makeTally } from '../check/tally';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
@@ -11,7 +12,7 @@ import { openInput } from '../cli/open-input';
 import { type Options, readTime, wrong } from '../cli/option-values';
 import { printLines } from '../cli/output';
 import { parseInstant } from '../domain/event/timestamp';
-import { type Connection, compileReference, type Numbers, type ReferenceDocument } from '../domain/reference';
+import type { Connection, ReferenceDocument } from '../domain/reference';
 import { judge } from '../domain/verdict/judge';
 import { isObject } from '../lib/json';
 import type { FileSource } from '../promotions/file-ledger';
@@ -24,9 +25,6 @@ import { previewObjects, previewText } from './promotions-report';
 /** The preview keeps its events and progress in memory: these limits take less than 1 GiB. */
 export const MOST_PREVIEW_EVENTS = 500_000;
 const MOST_PROGRESS = 1_000_000;
-
-const NO_VERSION = { version: 0, appliedAt: '' };
-const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () => 1 };
 
 /** @returns the exit code */
 export async function previewPromotions(file: string, options: Options, stop: AbortSignal): Promise<number> {
@@ -142,7 +140,7 @@ function decidedAtOf(bytes: Buffer): bigint | null {
 function connectionOf(options: Options, reference: ReferenceDocument | undefined): Connection | undefined {
   const id = options.get('connection');
   if (id === undefined || reference === undefined) return undefined;
-  const { connections } = compileReference(reference, NO_VERSION, SOME_NUMBERS);
+  const connections = connectionsOf(reference);
   const connection = connections.get(id);
   if (connection === undefined) {
     const known = [...connections.keys()].join(', ') || 'none';

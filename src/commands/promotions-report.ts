@@ -1,8 +1,9 @@
 /** The output of `promotions preview`: text for people, or objects for programs. */
 import { currencyOf, toMajor } from '../domain/event/money';
-import { counted, quoted } from '../lib/printable';
+import { counted, plain } from '../lib/printable';
 import { runsOf, unitsIn } from '../promotions/attainment';
 import type { PromotionWindow } from '../promotions/calendar';
+import { instantText } from '../promotions/local-time';
 import type { PlayerProgress } from '../promotions/player-progress';
 import { type Misses, PREVIEW_REASONS, type Preview } from '../promotions/preview';
 import { compareBytes, ranking } from '../promotions/ranking';
@@ -23,7 +24,7 @@ const PLAYERS_SHOWN = 20;
 
 export function* previewText({ preview, asOf, file, eventFile, summary }: PreviewReport): Generator<string> {
   yield `${eventFile}: ${summary}`;
-  yield `${file}: ${counted(preview.promotions.length, 'promotion')}, as of ${timeText(asOf)}`;
+  yield `${file}: ${counted(preview.promotions.length, 'promotion')}, as of ${instantText(asOf)}`;
   for (const promotion of preview.promotions) {
     const { id, type } = promotion.definition;
     yield '';
@@ -107,8 +108,8 @@ function linesText({ count, lines }: Misses): string {
 
 function windowText({ startsAt, endsAt }: PromotionWindow): string {
   if (startsAt === null && endsAt === null) return 'all time';
-  if (startsAt === null) return `before ${timeText(endsAt ?? 0n)}`;
-  return endsAt === null ? `from ${timeText(startsAt)}` : `from ${timeText(startsAt)} to ${timeText(endsAt)}`;
+  if (startsAt === null) return `before ${instantText(endsAt ?? 0n)}`;
+  return endsAt === null ? `from ${instantText(startsAt)}` : `from ${instantText(startsAt)} to ${instantText(endsAt)}`;
 }
 
 // --- for programs
@@ -134,7 +135,7 @@ export function* previewObjects({
           yield JSON.stringify({ row: 'rank', ...own, rank, points: String(progress.score) });
         for (const { key, completionId, at, isConfirmed } of preview.fold.completionsOf(progress).values()) {
           const { ordinal, attempt } = key;
-          const completed = { completion_id: completionId, ordinal, attempt, completed_at: timeText(at) };
+          const completed = { completion_id: completionId, ordinal, attempt, completed_at: instantText(at) };
           yield JSON.stringify({ row: 'completion', ...own, ...completed, confirmed: isConfirmed });
         }
       }
@@ -144,7 +145,7 @@ export function* previewObjects({
   }
   for (const [cause, { count, lines }] of preview.uncounted)
     yield JSON.stringify({ row: 'miss', promotion: null, reason: cause, events: count, first_lines: lines });
-  yield JSON.stringify({ row: 'summary', file, events: eventFile, as_of: timeText(asOf), verdicts: summary });
+  yield JSON.stringify({ row: 'summary', file, events: eventFile, as_of: instantText(asOf), verdicts: summary });
 }
 
 function progressObject(progress: PlayerProgress) {
@@ -164,8 +165,8 @@ function progressObject(progress: PlayerProgress) {
 function windowObject({ key, startsAt, endsAt }: PromotionWindow) {
   return {
     key,
-    starts_at: startsAt === null ? null : timeText(startsAt),
-    ends_at: endsAt === null ? null : timeText(endsAt),
+    starts_at: startsAt === null ? null : instantText(startsAt),
+    ends_at: endsAt === null ? null : instantText(endsAt),
   };
 }
 
@@ -193,14 +194,4 @@ function isEmpty(progress: PlayerProgress): boolean {
 
 function majorText(minor: bigint, code: string): string {
   return toMajor(minor, currencyOf(code)?.scale ?? 0);
-}
-
-/** Whole seconds are shown without a fraction. */
-function timeText(micros: bigint): string {
-  return new Date(Math.floor(Number(micros) / 1000)).toISOString().replace('.000Z', 'Z');
-}
-
-/** An id without quotes where nobody can misread it, else in quotes. */
-function plain(text: string): string {
-  return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
 }

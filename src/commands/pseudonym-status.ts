@@ -1,6 +1,6 @@
 /** The part of `status` about pseudonyms: a problem where they are late, a note where no process runs. */
 import { rounded, seconds } from '../cli/seconds';
-import type { PseudonymCoverage } from '../ledger/pseudonym-coverage';
+import type { PseudonymCoverage } from '../ledger/fold-coverage';
 
 /** A process notes its time every few seconds. */
 const LATE_SECONDS = 60;

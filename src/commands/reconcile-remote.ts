@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { MAX_BYTES } from '../check/request-limits';
 import { NO_TAGS } from '../domain/event/player-tag';
 import { bodyBytes, valuesOf } from '../domain/event/request-body';
-import { withoutMark } from '../reconciliation/entry';
+import { withoutMark } from '../lib/byte-order-mark';
 import { type Standing, standingOf } from '../reconciliation/standing';
 import type { WebhookTarget } from '../webhook/client';
 import { requestStandings } from '../webhook/reconcile-client';

@@ -1,6 +1,6 @@
 /** The part of `status` about rollups: a problem where their process is late, a note where there is none. */
 import { rounded, seconds } from '../cli/seconds';
-import type { RollupCoverage } from '../ledger/rollup-coverage';
+import type { RollupCoverage } from '../ledger/fold-coverage';
 
 /** A process notes its time every few seconds. */
 const LATE_SECONDS = 60;

@@ -18,9 +18,14 @@ import {
   readVersions,
   type StoredVersions,
 } from '../ledger/operations';
-import { type PromotionCoverage, readPromotionCoverage } from '../ledger/promotion-coverage';
-import { type PseudonymCoverage, readPseudonymCoverage } from '../ledger/pseudonym-coverage';
-import { type RollupCoverage, readRollupCoverage } from '../ledger/rollup-coverage';
+import {
+  type PromotionCoverage,
+  type PseudonymCoverage,
+  type RollupCoverage,
+  readPromotionCoverage,
+  readPseudonymCoverage,
+  readRollupCoverage,
+} from '../ledger/fold-coverage';
 import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
 import { ageOf, NEVER, systemClock } from '../lib/clock';
 import { counted } from '../lib/printable';

@@ -38,6 +38,11 @@ export function quoted(text: string): string {
   return `${escapeUnprintable(JSON.stringify(text.slice(0, MAX_SHOWN)))}... (${text.length} characters)`;
 }
 
+/** An id without quotes where nobody can misread it, else in quotes. */
+export function plain(text: string): string {
+  return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
+}
+
 /**
  * A value of an event with its type, to follow "is": `the number 5`, `the text "x"`, `an array of 2 values`.
  */

@@ -4,7 +4,8 @@
  */
 import { ONLY_WINDOW } from './calendar';
 import type { PromotionDefinition, PromotionDocument } from './definition';
-import { fieldsOf, plain } from './fields';
+import { plain } from '../lib/printable';
+import { fieldsOf } from './fields';
 import { instantText } from './local-time';
 import { compareBytes } from './ranking';
 import {

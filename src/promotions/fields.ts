@@ -1,5 +1,5 @@
 /** The fields of a definition as people read them, by the names of the file: target.EUR, items.ruby.need. */
-import { quoted } from '../lib/printable';
+import { plain } from '../lib/printable';
 import type { PromotionDefinition } from './definition';
 import { compareBytes } from './ranking';
 
@@ -43,9 +43,4 @@ function withoutId(member: unknown): { id: string | undefined; rest: unknown } {
 /** minAmount is min_amount in the file. A code of a currency stays as it is. */
 function inFile(key: string): string {
   return /^[A-Z]/.test(key) ? key : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
-/** An id without quotes where nobody can misread it, else in quotes. */
-export function plain(text: string): string {
-  return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
 }

@@ -5,6 +5,7 @@ import { contentHashOf } from '../domain/event/content-hash';
 import type { Fault, Judged, Kind } from '../domain/event/event';
 import type { Connection } from '../domain/reference';
 import { judge } from '../domain/verdict/judge';
+import { withoutMark } from '../lib/byte-order-mark';
 import { isObject, parseJson } from '../lib/json';
 
 /** The place of a record in Kafka, as messages with verdicts name it. */
@@ -33,7 +34,6 @@ export interface ReconcileEntry {
 }
 
 const SOURCE = Buffer.from('"source"');
-const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
 
 /**
  * Reads an event in JSON. An object with nothing but `event_id` and `source` is an id alone.
@@ -73,12 +73,6 @@ export function contentOf({ event }: ReconcileEntry): number {
 /** Whether two contents of `contentOf` differ. An id alone has no content to compare. */
 export function contentsDiffer(one: number, other: number): boolean {
   return one !== 0 && other !== 0 && one !== other;
-}
-
-/** A byte order mark, which some programs write at the beginning of a file, is no part of an event. */
-export function withoutMark(bytes: Buffer): Buffer {
-  const { length } = BYTE_ORDER_MARK;
-  return bytes.subarray(0, length).equals(BYTE_ORDER_MARK) ? bytes.subarray(length) : bytes;
 }
 
 function isIdAlone(json: Record<string, unknown>): boolean {

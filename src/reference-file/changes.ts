@@ -8,7 +8,7 @@ import {
   type OperatorEntry,
   type ReferenceDocument,
 } from '../domain/reference';
-import { quoted } from '../lib/printable';
+import { plain } from '../lib/printable';
 
 export interface Change {
   readonly what: 'operator' | 'connection' | 'brand' | 'game';
@@ -225,9 +225,4 @@ function print(shown: Shown | undefined): string {
 function enumerated(texts: readonly string[]): string {
   const shown = texts.slice(0, SHOWN_MEMBERS).map(plain).join(', ');
   return texts.length > SHOWN_MEMBERS ? `${shown} and ${texts.length - SHOWN_MEMBERS} more` : shown;
-}
-
-/** An id without quotes where nobody can misread it, else in quotes. */
-function plain(text: string): string {
-  return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
 }

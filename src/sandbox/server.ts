@@ -1,16 +1,15 @@
 /** The HTTP server of the sandbox. It is for tests, so it has simple limits, and no metrics. */
-import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
+import { requestIdOf } from '../lib/request-id';
 import { listenAt } from '../telemetry/health-server';
 import { refuse, SANDBOX_HEADER, type SandboxAnswer } from './answers';
 import type { SandboxHandler } from './handler';
 
 export const MAX_CALL_BYTES = 65_536;
 const REQUEST_WITHIN_MS = 10_000;
-const REQUEST_ID = /^[\w.:@+/=-]{1,128}$/;
 
 export interface SandboxServer {
   readonly port: number;
@@ -98,10 +97,4 @@ function send(
     ...more,
   });
   response.end(body);
-}
-
-/** The caller's own request id if it is fit to be logged, else a new id. */
-function requestIdOf({ headers }: IncomingMessage): string {
-  const given = headers['x-request-id'];
-  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
 }

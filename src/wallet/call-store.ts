@@ -8,7 +8,7 @@ import { isWalletAction, type WalletAction } from '../contract/actions';
 import { isErrorCode } from '../contract/error-codes';
 import { messageOf } from '../lib/errors';
 import { isObject, parseJson } from '../lib/json';
-import { inMilliseconds, numberOf, textOf } from '../postgres/columns';
+import { inMilliseconds, numberOf, textOf, timeAhead } from '../postgres/columns';
 import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Statement, type Store } from '../postgres/transaction';
 import type { NoAnswerCause, WalletAnswer } from './answer';
@@ -68,14 +68,13 @@ export interface CallLookup {
   findAll(operatorId: string, opIds: readonly string[]): Promise<CallView[]>;
 }
 
-const after = (parameter: string) => `now() + make_interval(secs => ${parameter}::float8 / 1000)`;
 const at = (parameter: string) => `to_timestamp(${parameter}::float8 / 1000)`;
 const HISTORY = `attempts, ${inMilliseconds('c.first_sent_at')}, ${inMilliseconds('c.last_sent_at')}, ${inMilliseconds('c.last_ended_at')}, c.last_answer::text, c.is_uncertain`;
 
 const BEGIN_CALL: Statement = {
   name: 'begin_wallet_call',
   text: `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, due_at, sending_since, lease_no)
-select $1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${after('$7')}, now(), 1
+select $1, $2, $3, decode($4, 'hex'), $5, $6::text::json, ${timeAhead('$7')}, now(), 1
 where not exists (select from promo.moves m where m.operator_id = $1 and (m.direction = 'out' or m.state <> 'done'))
 on conflict (operator_id, op_id) do nothing
 returning call_no, lease_no, ${inMilliseconds('now()')}`,
@@ -94,7 +93,7 @@ const TAKE_CALLS: Statement = {
   ) c
 )
 update promo_store.wallet_calls c
-set lease_no = c.lease_no + 1, due_at = ${after('$3')}, sending_since = coalesce(c.sending_since, now())
+set lease_no = c.lease_no + 1, due_at = ${timeAhead('$3')}, sending_since = coalesce(c.sending_since, now())
 from due where c.call_no = due.call_no
 returning c.call_no, c.lease_no, ${inMilliseconds('now()')}, c.operator_id, c.op_id, c.action, c.payload, c.call_values::text,
   ${inMilliseconds('c.sending_since')}, due.is_interrupted, ${HISTORY}`,

@@ -8,12 +8,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Duplex } from 'node:stream';
 import { makeAddresses, networkOf } from '../lib/address';
 import { messageOf } from '../lib/errors';
+import { requestIdOf } from '../lib/request-id';
 import { listenAt } from '../telemetry/health-server';
 import { drainBody } from './body';
-import { type Peer, type PeerLimits, Peers } from './peers';
 import { type FixedAnswer, makeJsonAnswers, makePageAnswers } from './fixed-answers';
 import { makeHandler, type WebhookDeps } from './handler';
 import { openApiDocument } from './openapi';
+import { type Peer, type PeerLimits, Peers } from './peers';
 import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './raw-responses';
 import { type DropReason, makeReports, type ReportsDeps } from './refusals';
 import { type HttpAnswer, REFUSALS, readOnlyRefusal } from './responses';
@@ -36,7 +37,6 @@ const KEEP_ALIVE_MS = 620_000;
  */
 const MAX_PIPELINED = 16;
 const MAX_HEAD_BYTES = 16_384;
-const REQUEST_ID = /^[\w.:@+/=-]{1,128}$/;
 
 export interface Webhook {
   readonly port: number;
@@ -333,10 +333,4 @@ interface Exchange {
   isWaiting: boolean;
   /** Resolves once the answer has left, or can no longer leave. */
   readonly sent: Promise<void>;
-}
-
-/** The sender's own request id if it is fit to be logged, else a new id. */
-function requestIdOf({ headers }: IncomingMessage): string {
-  const given = headers['x-request-id'];
-  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
 }

@@ -1,6 +1,6 @@
 /** What `status` reads about promotions, as the role of a worker. */
 import { makeFold } from '../../src/fold/fold';
-import { readPromotionCoverage } from '../../src/ledger/promotion-coverage';
+import { readPromotionCoverage } from '../../src/ledger/fold-coverage';
 import { grantRoles } from '../../src/ledger/roles';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { asRole } from '../support/as-role';

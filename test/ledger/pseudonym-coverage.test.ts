@@ -1,7 +1,7 @@
 /** What `status` reads about the pseudonyms, as the role of a worker. */
 import { randomBytes } from 'node:crypto';
 import { makeFold } from '../../src/fold/fold';
-import { readPseudonymCoverage } from '../../src/ledger/pseudonym-coverage';
+import { readPseudonymCoverage } from '../../src/ledger/fold-coverage';
 import { grantRoles } from '../../src/ledger/roles';
 import { asPseudonymKey } from '../../src/pseudonyms/pseudonym';
 import { makePseudonymResults } from '../../src/pseudonyms/pseudonyms';
