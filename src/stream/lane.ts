@@ -76,7 +76,7 @@ export class Lane {
     this.position = new LanePosition(partition, deps, shared.committer);
   }
 
-  offer(chunk: Chunk): void {
+  onChunk(chunk: Chunk): void {
     if (this.isStopping) return;
     this.queue.push(chunk);
     this.isAbsent = false;
@@ -162,10 +162,10 @@ export class Lane {
 
   /**
    * It has batches of its own, to spare the others. Its last records were not decided, its position is not
-   * settled, or its chunks take long to decompress.
+   * confirmed, or its chunks take long to decompress.
    */
   get isAlone(): boolean {
-    return this.isSuspect || this.queue.hasLargeChunks || !this.position.isSettled;
+    return this.isSuspect || this.queue.hasLargeChunks || !this.position.isConfirmed;
   }
 
   /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
@@ -234,8 +234,8 @@ export class Lane {
     if (part !== this.parts[0]) return records;
     this.position.onFront(part.first);
     // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
-    if (!this.position.isSettled && !this.isStopping) {
-      await this.position.settle(part.first);
+    if (!this.position.isConfirmed && !this.isStopping) {
+      await this.position.confirm(part.first);
       part.expectedUpTo = this.position.expectedUpTo ?? 0;
     }
     return records;

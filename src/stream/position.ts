@@ -2,7 +2,7 @@
  * The position of a partition: the offset of its next part, how far the store must have decided it, and its
  * lag (docs/rules.md, U1, U9).
  *
- * The first part after an assignment or a rewind needs a settled position. The store is asked how far it is,
+ * The first part after an assignment or a rewind needs a confirmed position. The store is asked how far it is,
  * and the rewind is committed.
  */
 
@@ -74,7 +74,7 @@ export class LanePosition {
   }
 
   /** Whether a part may begin: the store was asked where that is needed, and a rewind is committed. */
-  get isSettled(): boolean {
+  get isConfirmed(): boolean {
     return this.decidedUpTo !== null && this.uncommittedRewind === null;
   }
 
@@ -125,14 +125,14 @@ export class LanePosition {
   }
 
   /**
-   * Settles the position before the records of a part are decided.
+   * Confirms the position before the records of a part are decided.
    *
    * @param first the first record of the part. A fetch without records has none, and needs no answer of the
    * store
    * @throws RewindNotCommitted where Kafka does not accept the commit now, LostElsewhere, and Error where the
    * store does not answer now
    */
-  async settle(first: FirstRecord | undefined): Promise<void> {
+  async confirm(first: FirstRecord | undefined): Promise<void> {
     await this.commitRewind();
     if (first === undefined) return;
     this.decidedUpTo ??= await (this.mirroredNote === null

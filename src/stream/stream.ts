@@ -82,7 +82,7 @@ export function makeStream(deps: StreamDeps): Stream {
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
     onChunk(chunk) {
-      lanes.get(keyOf(chunk))?.offer(chunk);
+      lanes.get(keyOf(chunk))?.onChunk(chunk);
     },
     onHighWatermark(partition, offset, start) {
       lastFetch = clock.now();

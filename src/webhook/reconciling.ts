@@ -175,7 +175,7 @@ export function makeReconciling({ reconciler, scopeOf }: ReconcileDeps, clock: C
         const read = entriesIn(body);
         if ('status' in read) return read;
         const totals = new Totals();
-        const firsts = new Map<string, { place: number; content: number }>();
+        const firsts = new Map<string, { entryNo: number; content: number }>();
         const texts: string[] = [];
         for (let from = 0; from < read.count; from += AT_ONCE) {
           const entries = read.slice(from, from + AT_ONCE, scope);
@@ -238,14 +238,14 @@ function isUsableId(id: unknown): id is string {
 function withRepeat(
   entry: ReconcileEntry,
   standing: Standing,
-  place: number,
-  firsts: Map<string, { place: number; content: number }>,
+  entryNo: number,
+  firsts: Map<string, { entryNo: number; content: number }>,
 ): Standing {
   if (entry.eventId === null) return standing;
   const content = contentOf(entry);
   const first = firsts.get(entry.eventId);
-  if (first !== undefined) return repeated(standing, first.place, contentsDiffer(first.content, content));
-  firsts.set(entry.eventId, { place, content });
+  if (first !== undefined) return repeated(standing, first.entryNo, contentsDiffer(first.content, content));
+  firsts.set(entry.eventId, { entryNo, content });
   return standing;
 }
 

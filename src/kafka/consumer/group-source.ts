@@ -126,7 +126,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     const topics = await presentTopics();
     // Without topics there are no fetches: only this check shows that the worker is alive.
     if (topics.length === 0) listener.onActive();
-    if (stopping.signal.aborted || isSettled(state, topics)) return;
+    if (stopping.signal.aborted || isUpToDate(state, topics)) return;
     if ('membership' in state) {
       const { membership } = state;
       state = { ...state, name: 'leaving' };
@@ -214,7 +214,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
 }
 
 /** Whether a check has nothing to change: the topics are those that are read, by a membership that works. */
-function isSettled(state: State, topics: readonly string[]): boolean {
+function isUpToDate(state: State, topics: readonly string[]): boolean {
   if (state.name === 'topicless') return topics.length === 0;
   return state.name === 'member' && topics.join() === state.topics.join() && !state.membership.hasEnded();
 }

@@ -18,11 +18,11 @@ const READ_CHECK_MS = 50;
 /** A partition is paused while this many fetched bytes are not taken yet. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 /**
- * Records are handed over in parts of at most this many records and, roughly, PART_BYTES. A chunk may hold
- * millions of records.
+ * At most this many records are handed over at once, and roughly this many bytes. A chunk may hold millions of
+ * records.
  */
-const PART_RECORDS = 8_000;
-const PART_BYTES = 4 * 1024 * 1024;
+const RECORDS_AT_ONCE = 8_000;
+const BYTES_AT_ONCE = 4 * 1024 * 1024;
 
 /** Offsets of a partition from `from` up to, but without, `to`. */
 export interface Range extends TopicPartition {
@@ -100,7 +100,7 @@ export interface Reading {
 }
 
 /**
- * Hands over the records of ranges as a worker would read them, in the order of each partition, in parts.
+ * Hands over the records of ranges as a worker would read them, in the order of each partition, some at a time.
  *
  * Reads as a temporary group of its own, so the workers' group is not disturbed.
  *
@@ -147,7 +147,7 @@ export async function readRecords(
       const cursor = await chunk.open();
       let wantsMore = true;
       for (;;) {
-        const records = nextPart(cursor, reading.next, reading.range.to);
+        const records = nextRecords(cursor, reading.next, reading.range.to);
         const last = records.at(-1);
         if (last === undefined) break;
         wantsMore = await take(reading.range, records);
@@ -216,10 +216,10 @@ export async function readRecords(
  * The next records between two offsets. Records that were handed over before a rebalance are redelivered, and
  * left out here.
  */
-function nextPart(cursor: RecordCursor, from: number, to: number): StreamRecord[] {
+function nextRecords(cursor: RecordCursor, from: number, to: number): StreamRecord[] {
   const records: StreamRecord[] = [];
   let bytes = 0;
-  while (records.length < PART_RECORDS && bytes < PART_BYTES) {
+  while (records.length < RECORDS_AT_ONCE && bytes < BYTES_AT_ONCE) {
     const record = cursor.next();
     if (record === null) break;
     if (record.offset < from || record.offset >= to) continue;
