@@ -197,7 +197,7 @@ function senderOf(
     } catch (error) {
       const refusal = recordRefusal(error);
       if (refusal === null) throw error;
-      for (const part of split(batches, encode)) await deliver(topic, part, encode, refused, context);
+      for (const smaller of split(batches, encode)) await deliver(topic, smaller, encode, refused, context);
       for (const item of onlyItemOf(batches)) refused.set(item, refusal);
     }
   }
