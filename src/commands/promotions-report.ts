@@ -109,7 +109,9 @@ function linesText({ count, lines }: Misses): string {
 function windowText({ startsAt, endsAt }: PromotionWindow): string {
   if (startsAt === null && endsAt === null) return 'all time';
   if (startsAt === null) return `before ${instantText(endsAt ?? 0n)}`;
-  return endsAt === null ? `from ${instantText(startsAt)}` : `from ${instantText(startsAt)} to ${instantText(endsAt)}`;
+  return endsAt === null
+    ? `from ${instantText(startsAt)}`
+    : `from ${instantText(startsAt)} to ${instantText(endsAt)}`;
 }
 
 // --- for programs
@@ -145,7 +147,13 @@ export function* previewObjects({
   }
   for (const [cause, { count, lines }] of preview.uncounted)
     yield JSON.stringify({ row: 'miss', promotion: null, reason: cause, events: count, first_lines: lines });
-  yield JSON.stringify({ row: 'summary', file, events: eventFile, as_of: instantText(asOf), verdicts: summary });
+  yield JSON.stringify({
+    row: 'summary',
+    file,
+    events: eventFile,
+    as_of: instantText(asOf),
+    verdicts: summary,
+  });
 }
 
 function progressObject(progress: PlayerProgress) {

@@ -10,14 +10,6 @@ import { makeKafka, readClusterId } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
 import { readRecords } from '../kafka/consumer/range-reader';
 import { type CompletionState, readCompletionState } from '../ledger/completion-state';
-import { migrationNames } from '../ledger/migrate';
-import {
-  countDamages,
-  type PartitionBalance,
-  readBalance,
-  readVersions,
-  type StoredVersions,
-} from '../ledger/operations';
 import {
   type PromotionCoverage,
   type PseudonymCoverage,
@@ -26,6 +18,14 @@ import {
   readPseudonymCoverage,
   readRollupCoverage,
 } from '../ledger/fold-coverage';
+import { migrationNames } from '../ledger/migrate';
+import {
+  countDamages,
+  type PartitionBalance,
+  readBalance,
+  readVersions,
+  type StoredVersions,
+} from '../ledger/operations';
 import { readWalletBacklog, type WalletBacklog } from '../ledger/wallet-backlog';
 import { ageOf, NEVER, systemClock } from '../lib/clock';
 import { counted } from '../lib/printable';

@@ -22,10 +22,10 @@ import { makeTryRequests } from '../try/requests';
 import { startThrowawayPostgres } from '../try/throwaway-postgres';
 import { serveWebhook, type Webhook } from '../webhook/server';
 import { servedCheckPage } from './check-page';
+import { startDeciding } from './deciding-components';
 import { BY_SIGNAL } from './lifecycle';
 import { readReferenceInput } from './reference-input';
 import { makeStart, needStore, serveInTerminal } from './service';
-import { startDeciding } from './deciding-components';
 
 const DEFAULT_PORT = 8_081;
 const DEFAULT_ADDRESS = '127.0.0.1';
@@ -84,7 +84,15 @@ export async function tryIntake(options: Options): Promise<number> {
         await needStore(makeStart(stop, logger), access, pool);
         await applyReference(pool, parsed.document, () => true);
         const references = makeReferences(pool);
-        const options = { access, store: pool, references, isPublished: true, tracing: null, metrics, logger };
+        const options = {
+          access,
+          store: pool,
+          references,
+          isPublished: true,
+          tracing: null,
+          metrics,
+          logger,
+        };
         const deciding = await startDeciding({ start }, options);
         const recording = recordAnswers(deciding.intake, log);
         let server: Webhook | undefined;

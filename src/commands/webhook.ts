@@ -17,12 +17,12 @@ import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
 import { type ServerDeps, serveWebhook } from '../webhook/server';
 import { servedCheckPage } from './check-page';
+import { startDeciding } from './deciding-components';
 import { BY_SIGNAL } from './lifecycle';
 import { makeLiveSecrets } from './live-secrets';
 import { makeStart, monthsComponent, needStore, serve, tracingComponent } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 import { makeProducing, needOwnTopics, OwnTopics } from './verdict-publishing';
-import { startDeciding } from './deciding-components';
 
 /** @returns the exit code */
 export async function webhook(): Promise<number> {

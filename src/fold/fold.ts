@@ -271,7 +271,11 @@ function progressAt(after: number | undefined, { generations, horizon }: Found) 
 }
 
 /** The span after a stored slice. @param tried the span that the slice could have had */
-function spanAfterSlice(slice: SliceStep & SliceResult & { ms: number }, tried: number, goal: SpanGoal): number {
+function spanAfterSlice(
+  slice: SliceStep & SliceResult & { ms: number },
+  tried: number,
+  goal: SpanGoal,
+): number {
   const batches = Math.ceil((slice.upTo - slice.of.after) / BATCH_NUMBERS);
   const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, goal);
   // A slice that ended at the horizon says little about the next span where it was short.

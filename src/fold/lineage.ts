@@ -28,7 +28,9 @@ const read = (lineage: string): Lineage => {
 export function compareLineages(folded: string, present: string): LineageChange {
   if (folded === present) return 'none';
   const [before, now] = [read(folded), read(present)];
-  return before.arrivals === now.arrivals && before.unsafeStart === now.unsafeStart ? 'another server' : 'other rows';
+  return before.arrivals === now.arrivals && before.unsafeStart === now.unsafeStart
+    ? 'another server'
+    : 'other rows';
 }
 
 /** Whether numbers of another store lie among those of this one. Then their order is not that of time. */

@@ -62,7 +62,8 @@ function report(stepped: Stepped, logger: Logger): void {
       break;
     case 'slice': {
       const { of, upTo, rows, ms, shows, isOnAnotherServer } = stepped;
-      if (isOnAnotherServer) logger.warn({ generation: of.generation }, 'another server has the store, folding on');
+      if (isOnAnotherServer)
+        logger.warn({ generation: of.generation }, 'another server has the store, folding on');
       logger.debug({ generation: of.generation, upTo, rows, ms: Math.round(ms) }, 'slice folded');
       if (shows) logger.info({ generation: of.generation }, 'generation shown');
       break;

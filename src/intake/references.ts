@@ -37,8 +37,7 @@ export async function withReference<T>(
       return await work(reference);
     } catch (error) {
       const isMissing = MAY_BE_ADDED.some((type) => error instanceof type);
-      const mayBeStale =
-        error instanceof StaleReference || (isMissing && tries <= MAX_TRIES_AFTER_MISSING);
+      const mayBeStale = error instanceof StaleReference || (isMissing && tries <= MAX_TRIES_AFTER_MISSING);
       if (!mayBeStale || tries >= MAX_TRIES) throw error;
       reference = await references.reload();
     }

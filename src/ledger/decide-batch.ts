@@ -141,7 +141,13 @@ export async function decideBatch(
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decisions = await inTransaction(store, async (session) => {
     stepEnded('connect');
-    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded, playerKeys);
+    const { decisions, changed, writes } = await decideUnderLocks(
+      session,
+      batch,
+      fewEvents,
+      stepEnded,
+      playerKeys,
+    );
     batch.items.length = 0;
     // The connection sends all that it holds now before any work that `whenSent` starts.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);

@@ -3,9 +3,9 @@
  * result with the stored progress and completions, and changes nothing (docs/rules.md, P16).
  */
 import { crc32 } from 'node:zlib';
-import { BATCH_NUMBERS } from '../fold/statements';
 import { hasArrivals } from '../fold/lineage';
 import { FIRST_SPAN, nextSpan } from '../fold/span';
+import { BATCH_NUMBERS } from '../fold/statements';
 import type { Reader, Statement } from '../postgres/transaction';
 import { BEFORE_ALL } from '../promotions/calendar';
 import { Counting, hitsOf } from '../promotions/counting';

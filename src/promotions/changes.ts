@@ -2,9 +2,10 @@
  * The difference of two documents, and when it takes effect (docs/rules.md, P17). It is printed before a
  * document is applied.
  */
+
+import { plain } from '../lib/printable';
 import { ONLY_WINDOW } from './calendar';
 import type { PromotionDefinition, PromotionDocument } from './definition';
-import { plain } from '../lib/printable';
 import { fieldsOf } from './fields';
 import { instantText } from './local-time';
 import { compareBytes } from './ranking';

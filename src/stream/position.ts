@@ -156,7 +156,12 @@ export class LanePosition {
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.rewindTo(this.partition, to);
     logger.error(
-      { ...this.partition, from: this.mirroredNote?.upTo ?? this.decidedUpTo, ...clusterOf(this.mirroredNote), to },
+      {
+        ...this.partition,
+        from: this.mirroredNote?.upTo ?? this.decidedUpTo,
+        ...clusterOf(this.mirroredNote),
+        to,
+      },
       'the store has lost decided events; reading them again',
     );
     this.decidedUpTo = to;
@@ -250,7 +255,12 @@ export class LanePosition {
    */
   private offsetToCommit(offset: number, expectedUpTo: number | null): OffsetToCommit {
     if (this.mirroredNote !== null)
-      return { ...this.partition, offset, expectedUpTo: this.mirroredNote.upTo, cluster: this.mirroredNote.cluster };
+      return {
+        ...this.partition,
+        offset,
+        expectedUpTo: this.mirroredNote.upTo,
+        cluster: this.mirroredNote.cluster,
+      };
     return { ...this.partition, offset, expectedUpTo, cluster: this.deps.cluster.name };
   }
 }

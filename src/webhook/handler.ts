@@ -24,12 +24,12 @@ import {
   type ReadRequest,
 } from './deciding';
 import { type Claimed, type RequestMode, readHead } from './head';
-import { type NoPlace, type Place, Places } from './places';
+import { type Place, Places } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
 import type { Reports } from './refusals';
 import { makeReplays } from './replays';
 import { targetIn } from './request-path';
-import { type HttpAnswer, isRefusal, REFUSALS, type Refusal, withDetail } from './responses';
+import { type HttpAnswer, isRefusal, noPlaceRefusal, REFUSALS, type Refusal, withDetail } from './responses';
 import { ROUTES, signedUrlOf } from './routes';
 import { expiryOf, validSignature } from './signature';
 import { describeSignature } from './signature-mistakes';

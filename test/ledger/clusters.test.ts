@@ -1,7 +1,7 @@
 /** Positions and coordinates of several Kafka clusters in one store. */
 
-import { nameOfCluster, readDecidedUpTo, recordFirstOffset } from '../../src/ledger/partition-state';
 import { inspect } from '../../src/ledger/invariants';
+import { nameOfCluster, readDecidedUpTo, recordFirstOffset } from '../../src/ledger/partition-state';
 import {
   aBet,
   anEnvelope,

@@ -6,8 +6,8 @@
 import pino from 'pino';
 import { makeRandom, type Random } from '../../dev/random';
 import { makeFold, type Results } from '../../src/fold/fold';
-import { BATCH_NUMBERS } from '../../src/fold/statements';
 import { runFold } from '../../src/fold/run';
+import { BATCH_NUMBERS } from '../../src/fold/statements';
 import type { Clock } from '../../src/lib/clock';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { DAILY_RACE, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';

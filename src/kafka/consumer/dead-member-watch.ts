@@ -94,7 +94,8 @@ export class StillMembers {
     const since = now - this.stillMs;
     const known = partitions.flatMap((source) => this.partitions.get(keyOf(source)) ?? []);
     return (
-      known.some(({ behindSince }) => behindSince <= since) && known.every(({ committedAt }) => committedAt <= since)
+      known.some(({ behindSince }) => behindSince <= since) &&
+      known.every(({ committedAt }) => committedAt <= since)
     );
   }
 }

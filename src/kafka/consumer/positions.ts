@@ -118,7 +118,10 @@ export class FetchPositions {
    *
    * @throws where Kafka does not accept the commit, and where a partition is in doubt
    */
-  async commit(offsets: readonly OffsetToCommit[], send: (request: CommitRequest) => Promise<void>): Promise<void> {
+  async commit(
+    offsets: readonly OffsetToCommit[],
+    send: (request: CommitRequest) => Promise<void>,
+  ): Promise<void> {
     // An offset beyond the end of the last fetch belongs to a deleted log, or to decisions that the store has
     // lost. The partition is read again, and its offset committed then.
     const current = offsets.filter(

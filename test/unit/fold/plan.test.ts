@@ -46,7 +46,10 @@ describe('a slice of the shown generation', () => {
   });
 
   test('goes on after a replica was promoted, since results moved with history', () => {
-    expect(planOf([shown(10)], { lineage: PROMOTED })).toMatchObject({ kind: 'slice', isOnAnotherServer: true });
+    expect(planOf([shown(10)], { lineage: PROMOTED })).toMatchObject({
+      kind: 'slice',
+      isOnAnotherServer: true,
+    });
   });
 });
 

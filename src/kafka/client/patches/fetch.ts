@@ -176,8 +176,14 @@ function decodePartition(
   if (listener !== undefined) {
     if (answered !== 0) about.errorCode = reportError({ topic, partition }, answered, listener);
     // Brokers leave out a batch that does not fit. A first batch that is cut off must claim a wrong length.
-    else if (fetched?.isEmpty) listener.onRefused({ topic, partition }, new Error('its next batch is damaged'));
-    else listener.onHighWatermark({ topic, partition }, Number(about.highWatermark), Number(about.lastStartOffset));
+    else if (fetched?.isEmpty)
+      listener.onRefused({ topic, partition }, new Error('its next batch is damaged'));
+    else
+      listener.onHighWatermark(
+        { topic, partition },
+        Number(about.highWatermark),
+        Number(about.lastStartOffset),
+      );
   }
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
 }

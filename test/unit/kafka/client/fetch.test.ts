@@ -36,7 +36,8 @@ async function heard(answer: Buffer): Promise<string[]> {
   const listener: AnswerListener = {
     onHighWatermark: ({ topic, partition }, offset, start) =>
       told.push(`${topic}/${partition} ends at ${offset}, begins at ${start}`),
-    onRefused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
+    onRefused: ({ topic, partition }, error) =>
+      told.push(`${topic}/${partition} is refused: ${error.message}`),
     onLeaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
     onMissing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
     onThrottled: () => told.push('throttled'),
