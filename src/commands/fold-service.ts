@@ -1,4 +1,4 @@
-/** The process around a fold, which rollups and pseudonyms share: its component, its lease and its metrics. */
+/** The process around a fold, which rollups and pseudonyms share: component, lease and metrics. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
@@ -40,7 +40,7 @@ export interface FoldProcess {
 export interface FoldService {
   readonly name: 'rollups' | 'pseudonyms' | 'promotions';
   readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
-  readonly makeFold: (process: FoldProcess) => Promise<Fold>;
+  readonly makeFold: (host: FoldProcess) => Promise<Fold>;
 }
 
 /** Folds until a signal. @returns the exit code */

@@ -10,14 +10,7 @@ import { makeKafka, readClusterId } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
 import { readRecords } from '../kafka/consumer/range-reader';
 import { type CompletionState, readCompletionState } from '../ledger/completion-state';
-import {
-  type PromotionCoverage,
-  type PseudonymCoverage,
-  type RollupCoverage,
-  readPromotionCoverage,
-  readPseudonymCoverage,
-  readRollupCoverage,
-} from '../ledger/fold-coverage';
+import * as coverage from '../ledger/fold-coverage';
 import { migrationNames } from '../ledger/migrate';
 import {
   countDamages,
@@ -66,11 +59,11 @@ export interface Facts {
   readonly members: ReportPart<number>;
   readonly walletCalls: ReportPart<WalletBacklog>;
   /** Null where the rollups never ran; absent where it was not asked. */
-  readonly rollups?: ReportPart<RollupCoverage | null>;
+  readonly rollups?: ReportPart<coverage.RollupCoverage | null>;
   /** Null where pseudonyms were never computed; absent where it was not asked. */
-  readonly pseudonyms?: ReportPart<PseudonymCoverage | null>;
+  readonly pseudonyms?: ReportPart<coverage.PseudonymCoverage | null>;
   /** Null where promotions were never counted; absent where it was not asked. */
-  readonly promotions?: ReportPart<PromotionCoverage | null>;
+  readonly promotions?: ReportPart<coverage.PromotionCoverage | null>;
   /** Null where completions were never published; absent where it was not asked. */
   readonly completions?: ReportPart<CompletionState | null>;
   /**
@@ -148,9 +141,9 @@ async function look(check: boolean): Promise<Facts> {
     positions,
     members,
     walletCalls,
-    rollups: await part(() => readRollupCoverage(DATABASE)),
-    pseudonyms: await part(() => readPseudonymCoverage(DATABASE)),
-    promotions: await part(() => readPromotionCoverage(DATABASE)),
+    rollups: await part(() => coverage.readRollupCoverage(DATABASE)),
+    pseudonyms: await part(() => coverage.readPseudonymCoverage(DATABASE)),
+    promotions: await part(() => coverage.readPromotionCoverage(DATABASE)),
     completions: await part(() => readCompletionState(DATABASE)),
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),

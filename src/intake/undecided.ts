@@ -85,8 +85,8 @@ export const MAY_BE_ADDED = [NoReference, NoSuchConnection, OperatorSuspended];
 
 /**
  * The cause that keeps a batch undecided: Postgres, the topics that we publish to, the registry or a limit.
- * `reference`: the reference data is missing or unreadable. `worker`: a defect of this process, even one that
- * Postgres was the first to notice.
+ * The cause `reference` is reference data that is missing or unreadable. The cause `worker` is a defect of
+ * this process, even one that Postgres was the first to notice.
  */
 export function undecidedCause(
   error: unknown,

@@ -1,6 +1,6 @@
 /**
- * Offsets of a group that reads another Kafka cluster than before. A mirror has translated them, and copied the
- * notes of the cluster that they come from. The store is then asked about its partition of that cluster:
+ * Offsets of a group that reads another Kafka cluster than before. A mirror has translated them, and copied
+ * the notes of the cluster that they come from. The store is then asked about its partition of that cluster:
  * whether it still has the records before the offset (docs/rules.md, U9).
  */
 import type { TopicPartition } from '../lib/topic-partition';

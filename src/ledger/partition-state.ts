@@ -1,6 +1,6 @@
 /**
- * Transactions on partitions beside the deciding one. Each runs one statement of statements/partitions.ts, which
- * describes it.
+ * Transactions on partitions beside the deciding one. Each runs one statement of statements/partitions.ts,
+ * which describes it.
  */
 import { inTransaction, type Store } from '../postgres/transaction';
 import * as partitions from './statements/partitions';

@@ -19,8 +19,8 @@ export interface StreamDeps {
   readonly cluster: ReadCluster;
   readonly readDecidedUpTo: ReadDecidedUpTo;
   /**
-   * Records in the store that this is the first offset that is read of a partition of this cluster. The records
-   * before it were read on another cluster.
+   * Records in the store that this is the first offset that is read of a partition of this cluster. The
+   * records before it were read on another cluster.
    *
    * @throws where the store cannot write now
    */

@@ -2,8 +2,8 @@
  * The position of a partition: the offset of its next part, how far the store must have decided it, and its
  * lag (docs/rules.md, U1, U9).
  *
- * The first part after an assignment or a rewind needs a confirmed position. The store is asked how far it is,
- * and the rewind is committed.
+ * The first part after an assignment or a rewind needs a confirmed position. The store is asked how far it
+ * is, and the rewind is committed.
  */
 
 import type { CommitNote } from '../kafka/commit-note';
@@ -250,8 +250,8 @@ export class LanePosition {
 
   /**
    * An offset with the note to commit beside it, for a partition that is decided up to `expectedUpTo`. It is
-   * null, and a mirrored note stays, until a record has arrived: the store has not been asked before. The next
-   * owner of the partition asks then.
+   * null, and a mirrored note stays, until a record has arrived: only then is the store asked. The next owner
+   * of the partition asks it otherwise.
    */
   private offsetToCommit(offset: number, expectedUpTo: number | null): OffsetToCommit {
     if (this.mirroredNote !== null)

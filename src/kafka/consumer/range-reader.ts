@@ -18,8 +18,8 @@ const READ_CHECK_MS = 50;
 /** A partition is paused while this many fetched bytes are not taken yet. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 /**
- * At most this many records are handed over at once, and roughly this many bytes. A chunk may hold millions of
- * records.
+ * At most this many records are handed over at once, and roughly this many bytes. A chunk may hold millions
+ * of records.
  */
 const RECORDS_AT_ONCE = 8_000;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
@@ -100,7 +100,8 @@ export interface Reading {
 }
 
 /**
- * Hands over the records of ranges as a worker would read them, in the order of each partition, some at a time.
+ * Hands over the records of ranges as a worker would read them, in the order of each partition, some at a
+ * time.
  *
  * Reads as a temporary group of its own, so the workers' group is not disturbed.
  *
