@@ -18,9 +18,9 @@ const MAX_TRIES = 5;
 const MAX_TRIES_AFTER_MISSING = 2;
 
 /**
- * Does work with the reference data in force. Does it again with newer data where the data is stale, and where
- * missing data may have been added since it was loaded. The store reports stale data only where the batch has
- * events to decide.
+ * Does work with the reference data in force. Does it again with newer data where the data is stale, and
+ * where missing data may have been added since it was loaded. The store reports stale data only where the
+ * batch has events to decide.
  *
  * @param reloadFirst reloads the data before the first try
  * @throws NoReference where none was applied, and the error of the last try
