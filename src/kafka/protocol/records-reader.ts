@@ -37,6 +37,8 @@ export interface BatchBody {
 class FetchedRecord implements StreamRecord {
   constructor(
     readonly offset: number,
+    /** Milliseconds since the batch's first timestamp. Rounded beyond 2^53. */
+    private readonly delayMs: number,
     private readonly body: BatchBody,
     /** Position of its attributes in the body. The bytes after it have been checked. */
     private readonly at: number,
@@ -89,9 +91,7 @@ class FetchedRecord implements StreamRecord {
 
   get sentAtMs(): number {
     const { appendTime, firstTimestamp } = this.body;
-    return appendTime === null
-      ? Number(firstTimestamp) + this.reader('timestamp').number()
-      : Number(appendTime);
+    return appendTime === null ? Number(firstTimestamp) + this.delayMs : Number(appendTime);
   }
 
   /** The same record as bytes alone, with the reason why nothing else of it is read. */
@@ -253,14 +253,14 @@ export class BodyCursor implements RecordCursor {
       const end = reader.varint() + reader.position;
       const at = reader.position;
       reader.position++;
-      reader.skipNumber();
+      const delayMs = reader.number();
       const offset = this.body.firstOffset + reader.varint();
       reader.skipBytes();
       const valueLength = reader.skipBytes();
       const valueEnd = reader.position;
       reader.position = end;
       if (offset < this.fromOffset) continue;
-      const record = new FetchedRecord(offset, this.body, at, valueEnd, valueLength, end);
+      const record = new FetchedRecord(offset, delayMs, this.body, at, valueEnd, valueLength, end);
       return this.layout.hasTooManyHeaders && record.stored.areTooMany
         ? record.asUndecodable(TOO_MANY_HEADERS)
         : record;
