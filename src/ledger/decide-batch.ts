@@ -293,15 +293,24 @@ function numberOf(round: Round | undefined): number {
 
 /** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
 export async function findDecidedEvents(session: Session, items: readonly Item[]): Promise<Known['events']> {
-  const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
   await Promise.all(
-    [...Map.groupBy(keyed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
-      const ids = ofFeed.map(({ eventId }) => eventId);
-      return events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
-    }),
+    [...idsByFeed(items)].map(([feedNo, ids]) =>
+      events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event)),
+    ),
   );
   return decided;
+}
+
+function idsByFeed(items: readonly Item[]): ReadonlyMap<number, readonly string[]> {
+  const idsOf = new Map<number, string[]>();
+  for (const item of items) {
+    if (item.type !== 'keyed') continue;
+    const ids = idsOf.get(item.feedNo);
+    if (ids === undefined) idsOf.set(item.feedNo, [item.eventId]);
+    else ids.push(item.eventId);
+  }
+  return idsOf;
 }
 
 /** For a small batch, or one without decided events. */

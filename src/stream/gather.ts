@@ -106,7 +106,7 @@ async function takeRun(
   try {
     const read = await lane.read(part, limit, mayOpen);
     if (read === null) return false;
-    for (const envelope of read.envelopes) envelopes.push(envelope);
+    envelopes.push(...read.envelopes);
     room.events -= read.envelopes.length;
     room.bytes -= read.bytes;
     gathered.failure = read.failure;

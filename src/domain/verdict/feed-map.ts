@@ -55,7 +55,11 @@ export class FeedMap<V> {
   }
 
   forEach(visit: (feedNo: number, id: string, value: V) => void): void {
-    for (const [feedNo, values] of this.feeds) for (const [id, value] of values) visit(feedNo, id, value);
+    for (const [feedNo, values] of this.feeds) {
+      values.forEach((value, id) => {
+        visit(feedNo, id, value);
+      });
+    }
   }
 
   /** The feeds in ascending order, each with its ids in ascending order, as `compareIds` orders them. */

@@ -1,6 +1,6 @@
 /** Statements on events: they find the decided events, and write the others. */
 
-import { type Fault, kindCode } from '../../domain/event/event';
+import { kindCode } from '../../domain/event/event';
 import { storedId } from '../../domain/event/id-key';
 import type { PlayerTags } from '../../domain/event/player-tag';
 import { type Halves, packContent } from '../../domain/event/stored-content';
@@ -265,7 +265,9 @@ const COPY_FAULTS = {
 export function copyFaults(fresh: readonly Fresh[], nowMicros: bigint): Write[] {
   let rows: CopyRows | null = null;
   for (const { item, outcome, verdictId } of fresh) {
-    for (const [index, { reason, field }] of item.faults?.entries() ?? NO_FAULTS) {
+    // Nearly no event has faults, and each iterator would be garbage.
+    if (!item.faults?.length) continue;
+    for (const [index, { reason, field }] of item.faults.entries()) {
       if (index === 0 && followsFrom(reason, field, item.fields.gameId)) continue;
       rows ??= new CopyRows();
       rows.row(9);
@@ -282,8 +284,6 @@ export function copyFaults(fresh: readonly Fresh[], nowMicros: bigint): Write[] 
   }
   return rows === null ? [] : [{ ...COPY_FAULTS, rows }];
 }
-
-const NO_FAULTS: readonly [number, Fault][] = [];
 
 /** Whether promo_store.field_of returns the field of an event's first fault. */
 function followsFrom(reason: Reason, field: string, gameId: string | null): boolean {
