@@ -37,7 +37,7 @@ export const verdictOf = (problems: readonly string[]): string =>
 
 const MAY_COUNT = `select to_regclass('promo_store.promotion_progress') is not null and has_schema_privilege('promo_store', 'usage')
   and has_table_privilege('promo_store.promotion_progress', 'select') and has_column_privilege('promo_store.history', 'player_ref', 'select')
-  and has_table_privilege('promo_store.attribution_changes', 'select')`;
+  and has_table_privilege('promo_store.attribution_changes', 'select') and has_table_privilege('promo_store.erased_credits', 'select')`;
 const ARE_COUNTED = 'select exists (select from promo.promotion_coverage)';
 
 export interface PromotionsPart {
@@ -83,8 +83,7 @@ function partOf(result: Recount, oneOf: number): PromotionsPart {
     `promotions: ${counted(verdicts, 'verdict')} counted again, up to ${upTo}`,
     `${counted(compared, 'row of progress was', 'rows of progress were')} compared${oneOf === 1 ? '' : `, of one of ${oneOf} players`}`,
   ];
-  if (skipped > 0)
-    parts.push(`${skipped} were not: their players are erased, or history no longer has all of their events`);
+  if (skipped > 0) parts.push(`${skipped} were not: history no longer has all of their events`);
   const problems = damages.map(({ source, what }) => `${INVARIANT} ${source}: ${what}`);
   if (inAll > damages.length) problems.push(`${INVARIANT} ${inAll - damages.length} more`);
   return { line: parts.join('; '), problems };

@@ -167,6 +167,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   game_id, ctid) on promo_store.history`,
     'select (feed_no) on promo_store.attributions',
     'select on promo_store.attribution_changes',
+    'select, delete on promo_store.erased_credits',
     'select on promo_store.promotions, promo_store.promotion_versions',
     `select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.promotion_generations, promo_store.promotion_progress,
   promo_store.promotion_boards, promo_store.promotion_attempts, promo_store.promotion_rounds, promo_store.promotion_recordings`,

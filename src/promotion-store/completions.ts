@@ -39,13 +39,19 @@ const HELD = `select promo_store.completion_id(a.window_no, a.player_ref, a.ordi
 /** The last attempt of each ordinal in the ledger of completions, and the last one that was revoked. */
 const ENTERED = `select window_no, player_ref, ordinal, max(attempt) as attempt, max(attempt) filter (where change = 1) as revoked, max(changed_at) as changed_at
   from promo_store.promotion_completions group by 1, 2, 3`;
-/** An id that was revoked stays revoked. The completion then is a further attempt. */
-const AVOID_REVOKED: Statement = {
-  name: 'promotions_avoid_revoked',
-  text: `with entered as materialized (${ENTERED})
-update promo_store.promotion_attempts a set attempt = e.attempt + 1 from entered e
+/**
+ * Where the ledger has had more attempts, its last one goes on. An erasure may have taken rounds from the
+ * player, and a rebuild does not see them. An id that was revoked stays revoked. The completion then is a
+ * further attempt.
+ */
+const KEEP_NUMBERS: Statement = {
+  name: 'promotions_keep_numbers',
+  text: `with entered as materialized (
+  select e.*, e.revoked is not distinct from e.attempt as is_over from (${ENTERED}) e
+)
+update promo_store.promotion_attempts a set attempt = e.attempt + e.is_over::int from entered e
 where a.generation = $1 and a.is_held and a.window_no = e.window_no and a.player_ref = e.player_ref and a.ordinal = e.ordinal
-  and (a.attempt < e.attempt or a.attempt <= e.revoked)`,
+  and a.attempt < e.attempt + e.is_over::int`,
 };
 /**
  * The next attempt of an ordinal has a number that the ledger does not know. The generation may never have
@@ -106,7 +112,7 @@ select * from difference order by case change when 1 then 0 when 0 then 1 else 2
 
 /** Makes the ledger of completions that of a generation: it enters the differences. */
 export async function enterDifference(session: Session, generation: number): Promise<void> {
-  await session.query(AVOID_REVOKED, [generation]);
+  await session.query(KEEP_NUMBERS, [generation]);
   await session.query(GO_ON_NUMBERING, [generation]);
   await session.query(KEEP_CONFIRMED, [generation]);
   await session.query(ENTER_DIFFERENCE, [generation]);

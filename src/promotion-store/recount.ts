@@ -7,6 +7,7 @@ import { hasArrivals } from '../fold/lineage';
 import { FIRST_SPAN, nextSpan } from '../fold/span';
 import { BATCH_NUMBERS } from '../fold/statements';
 import type { Reader, Statement } from '../postgres/transaction';
+import type { ProgressRow } from '../promotions/attainment';
 import { BEFORE_ALL } from '../promotions/calendar';
 import { Counting, hitsOf } from '../promotions/counting';
 import { heldBy } from '../promotions/judging';
@@ -33,18 +34,18 @@ export interface Recounted {
   readonly verdicts: number;
   /** Rows of progress that were compared. */
   readonly compared: number;
-  /** Rows that were not, since history no longer has all of their events, or the player is erased. */
+  /** Rows that were not, since history no longer has all of their events. */
   readonly skipped: number;
   readonly damages: readonly RecountDamage[];
   readonly inAll: number;
 }
 
 /**
- * An erasure of a round's own player also erases the player that the round was credited to, and moves no
- * progress (B6). So the progress of that player is more than the ledger gives.
+ * An erasure takes rounds from players (B6). Of equal points, the player goes first whose points changed
+ * first. The erasure is such a change for the fold, and leaves no trace for a recount.
  */
-const ERASED_CREDITS: Statement = {
-  name: 'promotions_erased_credits',
+const ERASED_ATTRIBUTIONS: Statement = {
+  name: 'promotions_erased_attributions',
   text: `select distinct f.operator_id from promo_store.attribution_changes c join promo_store.feeds f using (feed_no) where c.change = 2`,
 };
 
@@ -89,7 +90,8 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   if (versions === null)
     return { type: 'not now', reason: 'promotions were applied that are not counted yet' };
   const recount = new Counting(versions);
-  const isCounted = (player: string) => oneOf === 1 || crc32(player) % oneOf === 0;
+  // Erased players are compared together, so a sample has none of them.
+  const isCounted = (player: string) => oneOf === 1 || (crc32(player) % oneOf === 0 && !ERASED.test(player));
   const verdicts = await countAgain(reader, recount, versions, { upTo, shown, isCounted });
   const closed = await reader.query(CLOSED_UP_TO, [generation]);
   // Ranks of a sample are not those of all players.
@@ -98,7 +100,7 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   for (const [, closesAt] of closed) asOf = latestOf(asOf, BigInt(closesAt ?? 0));
   recount.endSlice(asOf);
   const since = readMicros(complete) ?? BEFORE_ALL;
-  const unsure = new Set((await reader.query(ERASED_CREDITS)).map(([operator]) => operator ?? ''));
+  const unsure = new Set((await reader.query(ERASED_ATTRIBUTIONS)).map(([operator]) => operator ?? ''));
   const { compared, skipped } = await compareAll(reader, recount, versions, {
     ...{ generation: Number(generation), since, unsure, boards, isCounted, damages },
   });
@@ -145,14 +147,12 @@ async function countAgain(
     const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
     const [[count, , latest] = []] = await reader.query(MEASURE, [after, end, since]);
     const slice = { generation: Number(generation), after, upTo: end, since, isInOrder, isShown: false };
-    if (Number(count) > 0)
-      for (const { entry, playerRef, sign, changeNo, at } of await readCountedRows(
-        reader,
-        slice,
-        countedScopeOf(versions),
-      ))
-        if (isCounted(playerRef))
-          counting.addHits(hitsOf(versions, entry, at), playerRef, sign, { changeNo, at });
+    // Attributions have numbers, too, so a slice without verdicts may move rounds.
+    for (const row of await readCountedRows(reader, slice, countedScopeOf(versions)))
+      if (isCounted(row.playerRef)) {
+        const { entry, playerRef, sign, changeNo, at, matchedAt } = row;
+        counting.addHits(hitsOf(versions, entry, matchedAt), playerRef, sign, { changeNo, at });
+      }
     if (latest != null) newest = latestOf(newest ?? BEFORE_ALL, BigInt(latest));
     verdicts += Number(count);
     batches = nextSpan({ batches, rows: Number(count), ms: performance.now() - began }, GOAL);
@@ -167,7 +167,7 @@ interface Compared {
   readonly generation: number;
   /** Windows that began before this time are not compared. */
   readonly since: bigint;
-  /** Operators with an erasure that may explain a difference. */
+  /** Operators with an erasure that may explain other ranks of players with equal points. */
   readonly unsure: ReadonlySet<string>;
   /** The leaderboards that are closed, by the number of the window. */
   readonly boards: ReadonlySet<number>;
@@ -176,6 +176,31 @@ interface Compared {
 }
 
 const ERASED = /^erased:\d+$/;
+
+/**
+ * The values of all erased players of a window, stored ones less those of the ledger. An erasure that was
+ * interrupted and begun again has two names, and progress got the first one as a whole.
+ */
+class ErasedSums {
+  private readonly sums = new Map<string, Map<string, ProgressRow>>();
+
+  add(source: string, rows: readonly ProgressRow[], sign: 1n | -1n): void {
+    const sums = this.sums.get(source) ?? new Map<string, ProgressRow>();
+    this.sums.set(source, sums);
+    for (const { item, currency, value } of rows) {
+      const key = `${item}\0${currency}`;
+      sums.set(key, { item, currency, value: (sums.get(key)?.value ?? 0n) + sign * value });
+    }
+  }
+
+  *damages(): Generator<RecountDamage> {
+    for (const [source, sums] of this.sums) {
+      const values = valuesText([...sums.values()], 0n);
+      if (values !== 'nothing')
+        yield { source, what: `the progress of erased players differs from the ledger by ${values}` };
+    }
+  }
+}
 
 async function compareAll(
   reader: Reader,
@@ -192,6 +217,7 @@ async function compareAll(
   );
   let compared = 0;
   let skipped = 0;
+  const erased = new ErasedSums();
   const stored = new StoredProgressReader(reader, generation);
   for await (const row of stored.rows()) {
     const { operator, promotion, version, window, playerRef, startsAt } = row;
@@ -201,29 +227,33 @@ async function compareAll(
     const progress = expected.get(key);
     expected.delete(key);
     const isOlder = (startsAt ?? BEFORE_ALL) < since;
-    if (isOlder || ERASED.test(playerRef) || !known.has(keyOfVersion(operator, promotion, version))) {
+    if (isOlder || !known.has(keyOfVersion(operator, promotion, version))) {
       skipped++;
       continue;
     }
-    const found = differencesOf(row, progress, !row.isBoard || boards.has(row.windowNo));
-    if (found.length > 0 && unsure.has(operator)) skipped++;
-    else {
-      compared++;
-      for (const what of found) damages.add({ source, what });
+    compared++;
+    if (ERASED.test(playerRef)) {
+      erased.add(source, row.rows, 1n);
+      erased.add(source, progress?.rows() ?? [], -1n);
+      continue;
     }
+    const hasRanks = boards.has(row.windowNo) && !unsure.has(operator);
+    for (const what of differencesOf(row, progress, !row.isBoard || hasRanks)) damages.add({ source, what });
   }
   for (const progress of expected.values()) {
     const { promotion, window, playerRef } = progress;
     const { operator, id } = promotion.definition;
     const values = valuesText(progress.rows(), progress.score);
-    if (values === 'nothing' || ERASED.test(playerRef) || (window.startsAt ?? BEFORE_ALL) < since) continue;
-    if (unsure.has(operator)) {
-      skipped++;
+    if (values === 'nothing' || (window.startsAt ?? BEFORE_ALL) < since) continue;
+    const source = `${operator}/${id}/${window.key}`;
+    if (ERASED.test(playerRef)) {
+      erased.add(source, progress.rows(), -1n);
       continue;
     }
     const what = `a player has no progress, and the ledger gives ${values}, by the change ${progress.lastStep?.changeNo}`;
-    damages.add({ source: `${operator}/${id}/${window.key}`, what });
+    damages.add({ source, what });
   }
+  for (const damage of erased.damages()) damages.add(damage);
   return { compared, skipped };
 }
 

@@ -4,7 +4,7 @@ import { BATCH_NUMBERS } from '../fold/statements';
 import type { Session, Statement } from '../postgres/transaction';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
-import { readCountedPages } from './credits';
+import { forgetErasedCredits, readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { beginRecords, dropOldRecords } from './round-records';
 import { CountedSlice } from './slice';
@@ -116,6 +116,7 @@ export function makePromotionResults(): Results {
         await counted.end();
         await dropOldRecords(session, generation);
       }
+      await forgetErasedCredits(session, generation, upTo);
       return { rows: Number(rows), newestAt, rebuild };
     },
     async updateByTime(session, generation, now) {
@@ -132,6 +133,7 @@ export function makePromotionResults(): Results {
       await enterDifference(session, to);
     },
     async sweep(session, generation) {
+      await forgetErasedCredits(session, generation, null);
       let deleted = 0;
       for (const statement of SWEEPS) {
         const [[count] = []] = await session.query(statement, [generation]);

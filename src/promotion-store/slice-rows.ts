@@ -64,8 +64,8 @@ export class SliceRows {
     const reversals = new Map<number, Reversal>();
     const part: MatchedRow[] = [];
     for await (const page of pages)
-      for (const { entry, playerRef, sign, changeNo, at } of page) {
-        const hits = hitsOf(this.versions, entry, at);
+      for (const { entry, playerRef, sign, changeNo, at, matchedAt } of page) {
+        const hits = hitsOf(this.versions, entry, matchedAt);
         if (hits.length === 0) continue;
         const credited = hits.map(({ version, window, credits }) => ({
           progress: this.progressOf(version, window, playerRef),

@@ -37,6 +37,7 @@ export interface StoredRow {
   readonly startsAt: bigint | null;
   readonly isBoard: boolean;
   readonly playerRef: string;
+  readonly rows: readonly ProgressRow[];
   readonly values: string;
   /** The numbers of the completions that hold, with commas. */
   readonly held: string;
@@ -95,11 +96,11 @@ export class StoredProgressReader {
 function storedRowOf(row: readonly (string | null)[]): StoredRow {
   const [windowNo, operator, promotion, version, window, startsAt, isBoard, playerRef, ...rest] = row;
   const [several, score, held, changedNo] = rest;
-  const values = severalValuesOf(several ?? '[]');
+  const rows = severalValuesOf(several ?? '[]');
   return {
     ...{ windowNo: Number(windowNo), operator: operator ?? '', promotion: promotion ?? '' },
     ...{ version: Number(version), window: window ?? '', playerRef: playerRef ?? '' },
     ...{ startsAt: readMicros(startsAt), isBoard: isBoard === 't' },
-    ...{ values: valuesText(values, BigInt(score ?? 0)), held: held ?? '', changedNo: changedNo ?? '' },
+    ...{ rows, values: valuesText(rows, BigInt(score ?? 0)), held: held ?? '', changedNo: changedNo ?? '' },
   };
 }

@@ -1,16 +1,13 @@
 /** The fold of promotions over a real ledger: equal to the fold of files, whatever the slices. */
 import { makeRandom, type Random } from '../../dev/random';
 import { sleep } from '../../dev/servers/deadline';
-import { isKind } from '../../src/domain/event/event';
 import { type Fold, makeFold } from '../../src/fold/fold';
-import { applyPromotions, readStoredPromotions } from '../../src/promotion-store/documents';
+import { applyPromotions } from '../../src/promotion-store/documents';
 import { makePromotionResults } from '../../src/promotion-store/results';
-import { PromotionFold } from '../../src/promotions/fold';
-import type { LedgerEntry } from '../../src/promotions/ledger-entry';
-import { compilePromotion } from '../../src/promotions/terms';
 import type { Takeover } from '../../src/promotions/timeline';
 import { asRole } from '../support/as-role';
-import { aBet, aLogin, aRefund, freshStore, type TestStore, type TextRow } from '../support/ledger';
+import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { foldOfLedger } from '../support/ledger-fold';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 
@@ -49,48 +46,9 @@ async function applyAs(takeover: Takeover, flows: readonly string[]): Promise<vo
   await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
 }
 
-const MICROS = (column: string) => `(extract(epoch from ${column}) * 1000000)::bigint`;
-const ROWS = `select change_no, entry_id, reverses_entry_id, operator_id, feed_id, round_id, brand, player_ref, kind, currency, amount_minor, game_id,
-  ${MICROS('occurred_at')}, ${MICROS('decided_at')}, ${MICROS('entered_at')} from promo.changes_with_players(-1)`;
-const CREDITS = `select change_no, change, feed_id, round_id, brand, credited_player, ${MICROS('attributed_at')} from promo.attribution_changes_with_players(-1)`;
-
-function entryOf([changeNo, entryId, reverses, ...row]: TextRow): LedgerEntry {
-  const [operatorId, feedId, roundId, brand, playerRef, kind, currency, amount, gameId, ...times] = row;
-  if (!operatorId || !feedId || !playerRef || !kind || !isKind(kind)) throw new Error('a row lacks a column');
-  const [occurredAt = 0n, decidedAt = 0n, enteredAt = 0n] = times.map((time) => BigInt(time ?? 0));
-  return {
-    ...{ changeNo: Number(changeNo), entryId: Number(entryId) },
-    reversesEntryId: reverses ? Number(reverses) : null,
-    ...{ operatorId, feedId, roundId: roundId ?? null, brand: brand ?? null, playerRef, kind },
-    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
-    ...{ occurredAt, decidedAt, enteredAt },
-  };
-}
-
 /** The state that the fold of files gives for all rows of the ledger. */
 async function expectedState(): Promise<string[]> {
-  const { versions } = await readStoredPromotions(store.pool);
-  const fold = new PromotionFold(
-    versions.map(({ version, definition, since, until, removedAt }) => ({
-      ...{ version, promotion: compilePromotion(definition), since, until, removedAt },
-    })),
-  );
-  const rows = (await store.rows(ROWS)).map(entryOf);
-  const credits = (await store.rows(CREDITS)).map(([no, change, feedId, roundId, brand, playerRef, at]) => ({
-    ...{ changeNo: Number(no), change, at: BigInt(at ?? 0) },
-    credit: {
-      feedId: feedId ?? '',
-      roundId: roundId ?? '',
-      brand: brand ?? null,
-      playerRef: playerRef ?? '',
-    },
-  }));
-  for (const step of [...rows, ...credits].sort((a, b) => a.changeNo - b.changeNo)) {
-    if (!('credit' in step)) fold.take(step);
-    else if (step.change === 'set') fold.creditRound(step.credit, step.changeNo, step.at);
-    else fold.correctRound(step.credit, step.changeNo, step.at);
-  }
-  fold.endSlice(BigInt(Math.max(...rows.map(({ decidedAt }) => Number(decidedAt)))) - 60_000_000n);
+  const fold = await foldOfLedger(store);
   return [...fold.progress()]
     .map((each) => {
       const values = each

@@ -100,6 +100,7 @@ const ALL_TABLES = [
     'attributions',
     'attribution_versions',
     'erased_rounds',
+    'erased_credits',
     'cell',
     'moves',
     'move_steps',
@@ -137,6 +138,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     attributions: 'player_ref',
     attribution_versions: 'player_ref',
     erased_rounds: 'round_key',
+    erased_credits: 'player_ref',
     cell: 'name',
     moves: 'state',
     move_steps: 'rows',
@@ -173,7 +175,10 @@ const anyColumn: Readonly<Record<string, string>> = {
 const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[] = [
   // Only the owner may change decided rows.
   ...ALL_TABLES.flatMap((table) => [
-    [`delete from promo_store.${table}`, foldersOf(table)] as const,
+    [
+      `delete from promo_store.${table}`,
+      table === 'erased_credits' ? (['promotions'] as const) : foldersOf(table),
+    ] as const,
     [`truncate promo_store.${table}`, []] as const,
     [`drop table promo_store.${table} cascade`, []] as const,
     [`alter table promo_store.${table} add column more int`, []] as const,

@@ -180,8 +180,9 @@ test('tables with a feed are unique by it, except by the number of a round, and 
     where c.contype = 'f' and c.connamespace = 'promo_store'::regnamespace order by 1`,
   );
   expect(withForeignKeys).toEqual([
-    // It has the feed, so both rows are of one shard.
+    // They have the feed, so both rows are of one shard.
     ['promo_store.attribution_versions'],
+    ['promo_store.erased_credits'],
     // The table of the feeds themselves.
     ['promo_store.feeds'],
   ]);

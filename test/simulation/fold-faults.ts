@@ -15,7 +15,7 @@ const STATEMENTS = [
   ...['fold_lock_for_rebuild', 'promotions_measure', 'promotions_folded_to', 'promotion_versions'],
   ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_begin_records'],
   ...['promotions_loops', 'promotions_read_and_record', 'promotions_read_refunds', 'promotions_read_near'],
-  ...['promotions_read_recorded', 'promotions_drop_records'],
+  ...['promotions_read_recorded', 'promotions_drop_records', 'promotions_forget_credits'],
   ...['promotions_read_far', 'promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...['promotions_pool', 'promotions_ranked', 'promotions_due_boards', 'promotions_due_confirmations'],
@@ -24,7 +24,7 @@ const STATEMENTS = [
     'promotions_closed',
     'promotions_close',
     'promotions_enter',
-    'promotions_avoid_revoked',
+    'promotions_keep_numbers',
     'promotions_go_on_numbering',
   ],
   ...['promotions_keep_confirmed', 'promotions_enter_difference'],
@@ -51,7 +51,7 @@ const POINTS: ReadonlyMap<string, readonly FoldFault[]> = new Map<string, readon
 ]);
 /** Awaits that a run reaches only where a further generation is counted, or rows of another store came. */
 const OF_REBUILDS =
-  /^(fold_(state|inherit|forget|lock_for_rebuild)|promotions_(closed_by_time|avoid|go_on|keep|clear|sweep|enter_difference))/;
+  /^(fold_(state|inherit|forget|lock_for_rebuild)|promotions_(closed_by_time|go_on|keep|clear|sweep|enter_difference))/;
 const OF_ARRIVALS = /^promotions_read_far$/;
 /** Awaits for rounds that an older version of the process counted without a record. */
 const OF_OLDER = /^promotions_read_(near|far)$/;

@@ -49,4 +49,6 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   },
   /** The model drops no months. */
   promotions_drop_records: () => [['0']],
+  /** The model has no attributions. */
+  promotions_forget_credits: () => [],
 };

@@ -302,12 +302,14 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     );
     return [];
   },
-  promotions_avoid_revoked(session, [generation]) {
+  promotions_keep_numbers(session, [generation]) {
     for (const row of heldIn(session, Number(generation))) {
       const entries = session.seen.completions.filter((entry) => isOfAttempt(entry, row));
-      const last = Math.max(0, ...entries.map(({ attempt }) => attempt));
-      const isRevoked = entries.some(({ attempt, change }) => change === 1 && attempt === row.attempt);
-      if (row.attempt < last || isRevoked) putAttempt(session, { ...row, attempt: last + 1 });
+      if (entries.length === 0) continue;
+      const last = Math.max(...entries.map(({ attempt }) => attempt));
+      const isOver = entries.some(({ attempt, change }) => change === 1 && attempt === last);
+      const next = isOver ? last + 1 : last;
+      if (row.attempt < next) putAttempt(session, { ...row, attempt: next });
     }
     return [];
   },
