@@ -10,6 +10,7 @@ import { keys } from './modes/keys';
 import { latency } from './modes/latency';
 import { neighbours, neighboursCheck } from './modes/neighbours';
 import { postgres } from './modes/postgres';
+import { progress } from './modes/progress';
 import { promotions } from './modes/promotions';
 import { questions } from './modes/questions';
 import { reconcile } from './modes/reconcile';
@@ -46,6 +47,7 @@ export const MODES: readonly Mode[] = [
   questions,
   rollups,
   promotions,
+  progress,
   neighbours,
   postgres,
   short,
