@@ -6,7 +6,7 @@ import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
 import { forgetErasedCredits, readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
-import { beginRecords, dropOldRecords } from './round-records';
+import { beginRecords, OldRecords } from './round-records';
 import { CountedSlice } from './slice';
 import { SliceRows } from './slice-rows';
 import { finiteMicrosOf } from './times';
@@ -72,6 +72,7 @@ const SWEEPS: readonly Statement[] = [
 /** @returns results that one process keeps: it remembers compiled versions */
 export function makePromotionResults(): Results {
   const cache = new VersionCache();
+  const oldRecords = new OldRecords();
 
   /**
    * The generation `to` was counted up to its last row, and the time may have closed leaderboards since then.
@@ -114,7 +115,7 @@ export function makePromotionResults(): Results {
           pages = following;
         }
         await counted.end();
-        await dropOldRecords(session, generation);
+        await oldRecords.drop(session, generation);
       }
       await forgetErasedCredits(session, generation, upTo);
       return { rows: Number(rows), newestAt, rebuild };

@@ -101,16 +101,27 @@ async function readMoved(reader: Reader, found: readonly Row[]): Promise<LedgerR
   return (await reader.query(READ_MOVED, values)).map((row) => ledgerRowOf(row));
 }
 
+const DROPPED_TO: Statement = {
+  name: 'promotions_dropped_to',
+  text: `select (max(month) + interval '1 month')::timestamp at time zone 'utc' from promo_store.months where parent = 'history' and dropped_at is not null`,
+};
 const DROP: Statement = {
   name: 'promotions_drop_records',
   text: `with gone as (delete from promo_store.promotion_rounds where ctid = any(array(
-  select ctid from promo_store.promotion_rounds
-  where generation = $1 and newest_at < (
-    select (max(m.month) + interval '1 month')::timestamp at time zone 'utc' from promo_store.months m where m.parent = 'history' and m.dropped_at is not null
-  ) limit 20000)) returning 1) select count(*) from gone`,
+  select ctid from promo_store.promotion_rounds where generation = $1 and newest_at < $2::timestamptz limit 20000)) returning 1) select count(*) from gone`,
 };
 
-/** Deletes some records of entries that history has dropped. */
-export async function dropOldRecords(session: Session, generation: number): Promise<void> {
-  await session.query(DROP, [generation]);
+/** Deletes records of entries that history has dropped. A search reads many records, so it ends with none. */
+export class OldRecords {
+  /** By generation: history was dropped up to this time, and no older record is left. */
+  private readonly done = new Map<number, string>();
+
+  /** Deletes some of them. @returns how many */
+  async drop(session: Session, generation: number): Promise<number> {
+    const [[droppedTo = null] = []] = await session.query(DROPPED_TO);
+    if (droppedTo === null || this.done.get(generation) === droppedTo) return 0;
+    const [[count] = []] = await session.query(DROP, [generation, droppedTo]);
+    if (Number(count) === 0) this.done.set(generation, droppedTo);
+    return Number(count);
+  }
 }

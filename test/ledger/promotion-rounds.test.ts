@@ -1,7 +1,7 @@
 /** The records by which a refund finds the entries of its round (P11). */
 import { inTransaction } from '../../src/postgres/transaction';
 import { applyPromotions } from '../../src/promotion-store/documents';
-import { dropOldRecords } from '../../src/promotion-store/round-records';
+import { OldRecords } from '../../src/promotion-store/round-records';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { foldPromotions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
@@ -94,17 +94,18 @@ test('records are deleted once history has dropped their month', async () => {
   const generation = Number(
     await store.value(`select generation from promo_store.folds where fold = 'promotions'`),
   );
-  const drop = () => inTransaction(store.pool, (session) => dropOldRecords(session, generation));
-  await drop();
+  const old = new OldRecords();
+  const drop = () => inTransaction(store.pool, (session) => old.drop(session, generation));
+  expect(await drop()).toBe(0);
   expect(await records()).toHaveLength(2);
   await store.rows(
     `update promo_store.promotion_rounds set newest_at = '2020-01-01' where last_no = (select min(last_no) from promo_store.promotion_rounds)`,
   );
-  await drop();
+  expect(await drop()).toBe(0);
   expect(await records()).toHaveLength(2);
   await store.rows(
     `insert into promo_store.months (parent, month, made_at, dropped_at) values ('history', '2020-01-01', '2020-01-01', now())`,
   );
-  await drop();
+  expect([await drop(), await drop()]).toEqual([1, 0]);
   expect(await records()).toHaveLength(1);
 });

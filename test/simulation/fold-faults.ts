@@ -15,7 +15,7 @@ const STATEMENTS = [
   ...['fold_lock_for_rebuild', 'promotions_measure', 'promotions_folded_to', 'promotion_versions'],
   ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_begin_records'],
   ...['promotions_loops', 'promotions_read_and_record', 'promotions_read_refunds', 'promotions_read_near'],
-  ...['promotions_read_recorded', 'promotions_drop_records', 'promotions_forget_credits'],
+  ...['promotions_read_recorded', 'promotions_dropped_to', 'promotions_forget_credits'],
   ...['promotions_read_far', 'promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...['promotions_pool', 'promotions_ranked', 'promotions_due_boards', 'promotions_due_confirmations'],

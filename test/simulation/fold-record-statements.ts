@@ -48,7 +48,7 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     );
   },
   /** The model drops no months. */
-  promotions_drop_records: () => [['0']],
+  promotions_dropped_to: () => [[null]],
   /** The model has no attributions. */
   promotions_forget_credits: () => [],
 };
