@@ -193,7 +193,7 @@ class Writer {
 }
 
 /** Postgres' epoch, 2000-01-01, in microseconds since 1970. */
-const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
+export const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
 
 /** The value of a timestamptz, from microseconds since 1970. */
 export function sinceEpoch(micros: bigint): bigint {

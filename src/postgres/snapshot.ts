@@ -22,7 +22,8 @@ export function inSnapshot<T>(
       }
     };
     await run('begin', `${BEGIN_SNAPSHOT}; ${END_WITH_CLIENT}`);
-    await run('settings', `select set_config('statement_timeout', $1, true)`, [String(options.timeoutMs)]);
+    const settings = `select set_config('statement_timeout', $1, true), set_config('bytea_output', 'hex', true)`;
+    await run('settings', settings, [String(options.timeoutMs)]);
     let last: Promise<unknown> = Promise.resolve();
     const result = await work({
       // pg runs one statement at a time here, and statements may be given at once.

@@ -2,7 +2,7 @@
 import type { Slice } from '../fold/fold';
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Session, Statement } from '../postgres/transaction';
-import type { LedgerEntry } from '../promotions/ledger-entry';
+import type { CountedEntry } from '../promotions/ledger-entry';
 import { type CountedScope, readEntriesOfRounds, readLedgerPages } from './ledger-rows';
 import type { RoundRecords } from './round-records';
 import { finiteMicrosOf } from './times';
@@ -15,7 +15,7 @@ export interface CountedRow {
   readonly at: bigint;
   /** Promotions that were removed at this time or before do not count it. */
   readonly matchedAt: bigint;
-  readonly entry: LedgerEntry;
+  readonly entry: CountedEntry;
   /** The player that is credited. */
   readonly playerRef: string;
   readonly sign: 1n | -1n;
@@ -169,7 +169,7 @@ class Credits {
   /** The player to whom an entry of a round is credited, as of a number. */
   playerAt(
     round: string | null,
-    { brand, playerRef }: LedgerEntry,
+    { brand, playerRef }: CountedEntry,
     changeNo: number,
     naming: Naming = 'counted',
   ): string {
@@ -217,7 +217,7 @@ class Credits {
    */
   private creditErased(
     round: string | null,
-    entry: LedgerEntry,
+    entry: CountedEntry,
     { changeNo, at }: Erasure,
     refund: RoundRefund | undefined,
   ): CountedRow[] {

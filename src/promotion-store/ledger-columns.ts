@@ -1,13 +1,13 @@
 /** The columns by which rows of the ledger are read, and the rows as entries of promotions. */
 import { isKind, KINDS } from '../domain/event/event';
 import type { Row } from '../postgres/pipeline';
-import type { LedgerEntry } from '../promotions/ledger-entry';
-import { finiteMicrosOf } from './times';
+import type { CountedEntry } from '../promotions/ledger-entry';
+import { readSent, sentOf } from './times';
 
 /** A row of the ledger, and the number of its round; null for account kinds. */
 export interface LedgerRow {
   readonly roundNo: string | null;
-  readonly entry: LedgerEntry;
+  readonly entry: CountedEntry;
 }
 
 /** The first refund of a round. */
@@ -20,11 +20,11 @@ export interface Refund {
   readonly opensAfter: number | null;
 }
 
-/** @param feed the row with the operator and the feed of an entry `h` */
+/** @param feed the row with the operator of an entry `h` */
 export const entryBy = (
   feed: string,
-): string => `h.verdict_id, ${feed}.operator_id, ${feed}.feed_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), h.game_id,
-  ${finiteMicrosOf('h.occurred_at')}, ${finiteMicrosOf('h.decided_at')}`;
+): string => `h.verdict_id, ${feed}.operator_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), h.game_id,
+  ${sentOf('h.occurred_at')}, ${sentOf('h.decided_at')}`;
 /** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict. */
 export const ENTRY = entryBy('f');
 export const ENTRY_FEED = 'join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1';
@@ -45,9 +45,9 @@ export function columnsOf(refunds: readonly Refund[]): unknown[] {
 }
 
 export function reversalOf(
-  { entryId, amountMinor, ...entry }: LedgerEntry,
+  { entryId, amountMinor, ...entry }: CountedEntry,
   { changeNo, at }: { readonly changeNo: number; readonly at: string },
-): LedgerEntry {
+): CountedEntry {
   return {
     ...entry,
     ...{ changeNo, enteredAt: BigInt(at), amountMinor: -amountMinor },
@@ -55,27 +55,48 @@ export function reversalOf(
   };
 }
 
-/** The place of the round in a row. */
-export const ROUND_NO = 6;
+/** The places of the verdict and of the round in a row. */
+export const VERDICT_ID = 3;
+export const ROUND_NO = 5;
 
-/** @param row its second column is the time of the refund, for a reversal */
+/** @param row its first columns are number and time of the refund, for a reversal */
 export function ledgerRowOf(row: Row): LedgerRow {
-  const [changeNo, refundedAt, , verdictId, operatorId, feedId, roundNo, brand, ...rest] = row;
-  const [playerRef, kindNo, currency, amount, gameId, occurredAt, decidedAt] = rest;
+  const [
+    changeNo,
+    refundedAt,
+    ,
+    verdictId,
+    operatorId,
+    roundNo,
+    brand,
+    playerRef,
+    kindNo,
+    currency,
+    amount,
+    gameId,
+    occurredAt,
+    decidedAt,
+  ] = row;
   const kind = KINDS[Number(kindNo) - 1];
-  if (kind === undefined || !isKind(kind) || operatorId == null || feedId == null || playerRef == null)
+  if (kind === undefined || !isKind(kind) || operatorId == null || playerRef == null)
     throw new RangeError(`the entry ${verdictId} of the ledger lacks kind, operator or player`);
+  if (decidedAt == null) throw new RangeError(`the entry ${verdictId} of the ledger has no time`);
   const no = Number(verdictId);
-  const decided = BigInt(decidedAt ?? 0);
-  const entry: LedgerEntry = {
-    ...{ changeNo: no, entryId: no * 2, reversesEntryId: null },
-    ...{ operatorId, feedId, roundId: roundNo ?? null, brand: brand ?? null, playerRef, kind },
-    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
-    ...{
-      occurredAt: occurredAt == null ? decided : BigInt(occurredAt),
-      decidedAt: decided,
-      enteredAt: decided,
-    },
+  const decided = readSent(decidedAt);
+  const entry: CountedEntry = {
+    changeNo: no,
+    entryId: no * 2,
+    reversesEntryId: null,
+    operatorId,
+    brand: brand ?? null,
+    playerRef,
+    kind,
+    currency: currency ?? null,
+    amountMinor: BigInt(amount ?? 0),
+    gameId: gameId ?? null,
+    occurredAt: occurredAt == null || occurredAt === decidedAt ? decided : readSent(occurredAt),
+    decidedAt: decided,
+    enteredAt: decided,
   };
   return {
     roundNo: roundNo ?? null,

@@ -19,6 +19,7 @@ import {
   type Refund,
   ROUND_NO,
   reversalOf,
+  VERDICT_ID,
 } from './ledger-columns';
 import { isRecorded, type RoundRecords, readRecorded } from './round-records';
 import { finiteMicrosOf } from './times';
@@ -37,19 +38,19 @@ where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at 
 /** Entries of the slice, and its refunds. Only they have an event id. Of one round there may be several. */
 const READ: Statement = {
   name: 'promotions_read',
-  text: inSlice(`h.verdict_id, null, case when h.kind = 4 then h.event_id end, ${ENTRY}`, ENTRY_NAMES),
+  text: inSlice(`null, null, case when h.kind = 4 then h.event_id end, ${ENTRY}`, ENTRY_NAMES),
 };
 /** The same, and records where the entries of rounds are. */
 const READ_AND_RECORD: Statement = {
   name: 'promotions_read_and_record',
   text: `with found as materialized (
-  ${inSlice(`h.ctid as place, ${ENTRY_COLUMNS}, h.event_id, f.operator_id, f.feed_id`, ENTRY_FEED)}
+  ${inSlice(`h.ctid as place, ${ENTRY_COLUMNS}, h.event_id, f.operator_id`, ENTRY_FEED)}
 ), recorded as (
   insert into promo_store.promotion_rounds (generation, round_no, last_no, newest_at, entries, verdict_ids, places)
   select $6, round_no, max(verdict_id), max(decided_at), count(*), array_agg(verdict_id), array_agg(place)
   from found where kind <> 4 and round_no is not null group by round_no order by round_no
 )
-select h.verdict_id, null, case when h.kind = 4 then h.event_id end, ${entryBy('h')} from found h ${BRAND_AND_CURRENCY}`,
+select null, null, case when h.kind = 4 then h.event_id end, ${entryBy('h')} from found h ${BRAND_AND_CURRENCY}`,
 };
 /** The refunds that are the first of their rounds: each takes back what came before. */
 const READ_REFUNDS: Statement = {
@@ -88,7 +89,7 @@ order by h.verdict_id limit ${REVERSALS_AT_ONCE}`,
 /** Entries of rounds up to a number. The rounds of attributions are few, and of any age. */
 const READ_ROUNDS: Statement = {
   name: 'promotions_read_rounds',
-  text: `select h.verdict_id, null, null, ${ENTRY}
+  text: `select null, null, null, ${ENTRY}
 from unnest($1::bigint[]) w (round_no)
 join promo_store.rounds r on r.round_no = w.round_no
 cross join lateral (select * from (select ${ENTRY_COLUMNS} from promo_store.history h
@@ -172,7 +173,7 @@ async function readRefunds(
   const rows = found.filter(([, , eventId]) => eventId !== null);
   if (rows.length === 0) return [];
   const column = (place: number) => rows.map((row) => row[place]);
-  const refunds = await session.query(READ_REFUNDS, [column(0), column(ROUND_NO), column(2), since]);
+  const refunds = await session.query(READ_REFUNDS, [column(VERDICT_ID), column(ROUND_NO), column(2), since]);
   return refunds.map(([changeNo, at, roundNo, isRecent]) => ({
     ...{ changeNo: Number(changeNo), at: at ?? '0', roundNo: roundNo ?? '' },
     opensAfter:

@@ -1,4 +1,5 @@
 /** Times of promotions between Postgres and the code: microseconds since 1970, exactly. */
+import { POSTGRES_EPOCH_MICROS } from '../postgres/binary-format';
 import { BEFORE_ALL } from '../promotions/calendar';
 
 const BEFORE_ALL_TEXT = '-infinity';
@@ -22,4 +23,12 @@ export function timestampText(micros: bigint | null): string | null {
   const rest = ((micros % 1000n) + 1000n) % 1000n;
   const millis = new Date(Number((micros - rest) / 1000n)).toISOString();
   return millis.replace('Z', `${String(rest).padStart(3, '0')}Z`).replace(/^\+0*/, '');
+}
+
+/** A timestamptz as the text that `readSent` reads: for many rows, since it takes no numeric. */
+export const sentOf = (column: string): string => `timestamptz_send(${column})`;
+
+/** @param text the digits of a bytea: microseconds since 2000 */
+export function readSent(text: string): bigint {
+  return BigInt.asIntN(64, BigInt(`0${text.slice(1)}`)) + POSTGRES_EPOCH_MICROS;
 }

@@ -5,7 +5,7 @@
 import type { ProgressStep } from './attempts';
 import { BEFORE_ALL, type PromotionWindow } from './calendar';
 import { Judge, type SliceEnd } from './judging';
-import type { LedgerEntry } from './ledger-entry';
+import type { CountedEntry } from './ledger-entry';
 import { type Credit, matchEntry } from './matching';
 import { PlayerProgress } from './player-progress';
 import type { CompiledPromotion } from './terms';
@@ -41,7 +41,7 @@ export type CountedStep = ProgressStep & { readonly changeNo: number };
 /** The windows in which an entry counts. @param at when the row was made, in microseconds since 1970 */
 export function hitsOf<V extends PromotionVersion>(
   versions: readonly V[],
-  entry: LedgerEntry,
+  entry: CountedEntry,
   at: bigint,
 ): Hit<V>[] {
   const hits: Hit<V>[] = [];
@@ -66,7 +66,7 @@ export class Counting {
   }
 
   /** @param sign -1n takes the entry from a player to whom it was credited before */
-  add(entry: LedgerEntry, playerRef: string, sign: 1n | -1n, step: CountedStep): void {
+  add(entry: CountedEntry, playerRef: string, sign: 1n | -1n, step: CountedStep): void {
     this.addHits(hitsOf(this.versions, entry, step.at), playerRef, sign, step);
   }
 

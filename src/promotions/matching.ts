@@ -1,6 +1,6 @@
 /** Which rows of progress an entry counts in, and why it counts in none (docs/rules.md, P1, P5-P9, P13). */
 import type { PromotionWindow } from './calendar';
-import { countedTimeOf, type LedgerEntry } from './ledger-entry';
+import { type CountedEntry, countedTimeOf } from './ledger-entry';
 import { type CompiledPromotion, NO_CURRENCY, type Term } from './terms';
 
 /** The reasons why an entry does not count in a promotion of its kind, in the order of precedence. */
@@ -29,7 +29,7 @@ export type Match =
 const REASONS = Object.keys(MISS_REASONS);
 
 /** @returns undefined where the promotion counts no events of this kind or operator */
-export function matchEntry(promotion: CompiledPromotion, entry: LedgerEntry): Match | undefined {
+export function matchEntry(promotion: CompiledPromotion, entry: CountedEntry): Match | undefined {
   const { terms, brands, calendar, acceptsLate } = promotion;
   if (!terms.some(({ kind }) => kind === entry.kind)) return undefined;
   if (promotion.definition.operator !== entry.operatorId) return undefined;
@@ -53,7 +53,7 @@ export function matchEntry(promotion: CompiledPromotion, entry: LedgerEntry): Ma
 
 function missOf(
   { games, minAmount, adds, unit }: Term,
-  { gameId, currency, amountMinor }: LedgerEntry,
+  { gameId, currency, amountMinor }: CountedEntry,
 ): MissReason | undefined {
   if (games !== null && gameId === null) return 'no_game';
   if (games !== null && gameId !== null && !games.has(gameId)) return 'game_not_listed';
@@ -68,7 +68,7 @@ function sizeOf(amount: bigint): bigint {
   return amount < 0n ? -amount : amount;
 }
 
-function creditOf({ localDay }: CompiledPromotion, { item, adds }: Term, entry: LedgerEntry): Credit {
+function creditOf({ localDay }: CompiledPromotion, { item, adds }: Term, entry: CountedEntry): Credit {
   const isReversal = entry.reversesEntryId !== null;
   return {
     item: item ?? localDay?.(countedTimeOf(entry)) ?? '',

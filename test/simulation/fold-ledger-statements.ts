@@ -9,6 +9,7 @@ import {
   numbersOf,
   numberText,
   type RefundedRound,
+  sentText,
   textsOf,
   timeText,
   type Verdict,
@@ -23,9 +24,9 @@ const maxOf = (times: readonly bigint[]): bigint | null =>
 
 /** The columns of an entry, behind those of the verdict that made the row. */
 export const entryOf = (row: Verdict): Text[] => [
-  ...[String(row.verdictId), row.operatorId, row.operatorId, numberText(row.roundNo), row.brand, row.player],
+  ...[String(row.verdictId), row.operatorId, numberText(row.roundNo), row.brand, row.player],
   ...[String(row.kind), row.currency, String(row.amount), row.game],
-  ...[String(row.occurredAt), String(row.decidedAt)],
+  ...[sentText(row.occurredAt), sentText(row.decidedAt)],
 ];
 
 export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {

@@ -25,7 +25,7 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       records.set(keyOfRow(generation, roundNo, lastNo), { generation, roundNo, lastNo, verdictIds });
     }
     return rows.map((row) => [
-      ...[String(row.verdictId), null, row.kind === REFUND_KIND ? row.eventId : null],
+      ...[null, null, row.kind === REFUND_KIND ? row.eventId : null],
       ...entryOf(row),
     ]);
   },

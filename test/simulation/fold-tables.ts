@@ -3,6 +3,7 @@
  * copies, so that a store can also fall back to each earlier state.
  */
 import { BATCH_NUMBERS } from '../../src/fold/statements';
+import { POSTGRES_EPOCH_MICROS } from '../../src/postgres/binary-format';
 import { BEFORE_ALL } from '../../src/promotions/calendar';
 import type { DefinedVersion } from '../../src/promotions/timeline';
 import { readArray, type Text } from './wire';
@@ -198,6 +199,12 @@ export function instantOf(value: unknown): bigint | null {
 export const timeText = (micros: bigint | null): Text => {
   if (micros === null) return null;
   return micros <= BEFORE_ALL ? '-infinity' : String(micros);
+};
+
+/** The bytes of a timestamp as Postgres sends them, as hex digits: microseconds since 2000. */
+export const sentText = (micros: bigint): string => {
+  const bytes = BigInt.asUintN(64, micros - POSTGRES_EPOCH_MICROS);
+  return `\\x${bytes.toString(16).padStart(16, '0')}`;
 };
 
 export const flag = (holds: boolean): string => (holds ? 't' : 'f');
