@@ -61,6 +61,8 @@ export function closeOf({ promotion }: CountedVersion, { endsAt }: PromotionWind
   return promotion.goal.rule !== 'rank' || endsAt === null ? null : endsAt + (promotion.acceptsLate ?? 0n);
 }
 
+/** The arrays of `keysOf`, and the place of each element. */
+const KEYS = `(select unnest($2::int[]) as window_no, unnest($3::text[]) as player_ref, generate_series(1, cardinality($2::int[])) as no)`;
 /**
  * Most players have one value in a window, so arrays are read for the others alone. In the order of the
  * index, neighbours are looked up one after the other.
@@ -69,14 +71,14 @@ const LOAD: Statement = {
   name: 'promotions_load',
   text: `select w.no, p.ctid, p.has_attempts, p.attained, p.score, p.scored_no, p.items[1], p.currencies[1], p.amounts[1],
   case when cardinality(p.items) > 1 then json_build_array(p.items, p.currencies, p.amounts::text[]) end
-from (select * from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no) order by window_no, player_ref collate "C") w
+from (select * from ${KEYS} w order by window_no, player_ref collate "C") w
 cross join lateral (select p.ctid, p.* from promo_store.promotion_progress p
   where p.generation = $1 and p.window_no = w.window_no and p.player_ref = w.player_ref limit 1) p`,
 };
 const LOAD_ATTEMPTS: Statement = {
   name: 'promotions_load_attempts',
   text: `select w.no, a.ordinal, a.attempt, a.is_held, a.decided_no, ${finiteMicrosOf('a.decided_at')}, ${finiteMicrosOf('a.confirms_at')}
-from unnest($2::int[], $3::text[]) with ordinality w (window_no, player_ref, no)
+from ${KEYS} w
 cross join lateral (select * from promo_store.promotion_attempts a
   where a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref offset 0) a`,
 };
@@ -193,16 +195,23 @@ const VALUES = [
 const VALUE_COLUMNS =
   'items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at';
 /** The columns of `valuesOf`. */
-const WRITTEN =
-  'item, currency, amount, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at';
-const TYPES = 'text text text text text text int boolean numeric bigint bigint timestamptz'.split(' ');
-const written = (first: number) => TYPES.map((type, index) => `$${first + index}::${type}[]`).join(', ');
+const WRITTEN = [
+  ...['item text', 'currency text', 'amount text', 'items text', 'currencies text', 'amounts text'],
+  ...['attained int', 'has_attempts boolean', 'score numeric', 'scored_no bigint', 'changed_no bigint'],
+  'changed_at timestamptz',
+];
+/** Postgres takes a list of results apart one by one, and would first keep a table as rows. */
+const written = (first: number) =>
+  WRITTEN.map((column, index) => {
+    const [name, type] = column.split(' ');
+    return `unnest($${first + index}::${type}[]) as ${name}`;
+  }).join(', ');
 
 const ADD: Statement = {
   name: 'promotions_add',
   text: `insert into promo_store.promotion_progress (generation, window_no, player_ref, ${VALUE_COLUMNS})
 select $1, w.window_no, w.player_ref, ${VALUES}
-from unnest($2::int[], $3::text[], ${written(4)}) w (window_no, player_ref, ${WRITTEN})
+from (select unnest($2::int[]) as window_no, unnest($3::text[]) as player_ref, ${written(4)}) w
 order by w.window_no, w.player_ref collate "C"`,
 };
 /** A row is found by its place, which takes a third of the time of an upsert by its key. */
@@ -210,7 +219,7 @@ const CHANGE: Statement = {
   name: 'promotions_change',
   text: `with changed as (
   update promo_store.promotion_progress p set (${VALUE_COLUMNS}) = row(${VALUES})
-  from unnest($1::text[], ${written(2)}) w (place, ${WRITTEN}) where p.ctid = w.place::tid returning 1
+  from (select unnest($1::text[])::tid as place, ${written(2)}) w where p.ctid = w.place returning 1
 ) select count(*) from changed`,
 };
 
@@ -234,28 +243,37 @@ export async function saveProgress(
   });
 }
 
+/** One pass: a slice has tens of thousands of them. */
 function valuesOf(placed: readonly Placed[]): unknown[] {
-  const column = <T>(of: (progress: PlayerProgress) => T) => placed.map(([, progress]) => of(progress));
-  const single = <T>(of: (row: ProgressRow) => T) =>
-    column((progress) => {
-      const [row, ...more] = progress.rows();
-      return row === undefined || more.length > 0 ? null : of(row);
-    });
-  const several = (of: (rows: readonly ProgressRow[]) => string) =>
-    column((progress) => (progress.rows().length === 1 ? null : of(progress.rows())));
+  const texts = (): (string | null)[] => [];
+  const [item, currency, amount] = [texts(), texts(), texts()];
+  const [items, currencies, amounts] = [texts(), texts(), texts()];
+  const attained: number[] = [];
+  const hasAttempts: boolean[] = [];
+  const score: bigint[] = [];
+  const scoredNo: (number | null)[] = [];
+  const changedNo: number[] = [];
+  const changedAt: bigint[] = [];
+  for (const [, progress] of placed) {
+    const rows = progress.rows();
+    const single = rows.length === 1 ? rows[0] : undefined;
+    item.push(single === undefined ? null : single.item);
+    currency.push(single === undefined ? null : single.currency);
+    amount.push(single === undefined ? null : single.value.toString());
+    items.push(single === undefined ? arrayText(rows.map((row) => row.item)) : null);
+    currencies.push(single === undefined ? arrayText(rows.map((row) => row.currency)) : null);
+    amounts.push(single === undefined ? `{${rows.map(({ value }) => value).join()}}` : null);
+    attained.push(progress.attained);
+    hasAttempts.push(progress.hasAttempts);
+    score.push(progress.score);
+    scoredNo.push(progress.scoredNo);
+    changedNo.push(progress.lastStep?.changeNo ?? 0);
+    changedAt.push(progress.lastStep?.at ?? 0n);
+  }
   return [
-    arrays.text(single(({ item }) => item)),
-    arrays.text(single(({ currency }) => currency)),
-    arrays.text(single(({ value }) => value.toString())),
-    arrays.text(several((rows) => arrayText(rows.map(({ item }) => item)))),
-    arrays.text(several((rows) => arrayText(rows.map(({ currency }) => currency)))),
-    arrays.text(several((rows) => `{${rows.map(({ value }) => value).join()}}`)),
-    arrays.int4(column(({ attained }) => attained)),
-    arrays.bool(column(({ hasAttempts }) => hasAttempts)),
-    arrays.numeric(column(({ score }) => score)),
-    arrays.int8(column(({ scoredNo }) => scoredNo)),
-    arrays.int8(column(({ lastStep }) => lastStep?.changeNo ?? 0)),
-    arrays.timestamptz(column(({ lastStep }) => lastStep?.at ?? 0n)),
+    ...[item, currency, amount, items, currencies, amounts].map((column) => arrays.text(column)),
+    ...[arrays.int4(attained), arrays.bool(hasAttempts), arrays.numeric(score), arrays.int8(scoredNo)],
+    ...[arrays.int8(changedNo), arrays.timestamptz(changedAt)],
   ];
 }
 
@@ -269,8 +287,8 @@ const SAVE_ATTEMPTS: Statement = {
   text: `insert into promo_store.promotion_attempts (generation, window_no, player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at)
 select $1, window_no, player_ref, ordinal, attempt, is_held, decided_no, 'epoch'::timestamptz + decided_at * interval '1 microsecond',
   'epoch'::timestamptz + confirms_at * interval '1 microsecond'
-from unnest($2::int[], $3::text[], $4::int[], $5::int[], $6::boolean[], $7::bigint[], $8::bigint[], $9::bigint[])
-  w (window_no, player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at)
+from (select unnest($2::int[]) as window_no, unnest($3::text[]) as player_ref, unnest($4::int[]) as ordinal, unnest($5::int[]) as attempt,
+  unnest($6::boolean[]) as is_held, unnest($7::bigint[]) as decided_no, unnest($8::bigint[]) as decided_at, unnest($9::bigint[]) as confirms_at) w
 on conflict (generation, window_no, player_ref, ordinal) do update set attempt = excluded.attempt, is_held = excluded.is_held,
   decided_no = excluded.decided_no, decided_at = excluded.decided_at, confirms_at = excluded.confirms_at`,
 };

@@ -43,12 +43,18 @@ class Reversal {
   }
 }
 
+/** A window of the slice; null: it has no number yet. */
+interface SliceWindow extends Omit<StoredWindow, 'windowNo'> {
+  windowNo: number | null;
+}
+
 export class SliceRows {
   readonly counting: Counting;
   /** Progress that is not restored yet. */
   private fresh: PlayerProgress[] = [];
-  private readonly windows = new Map<CountedVersion, Map<string, number>>();
-  private readonly found = new Map<PlayerProgress, CountedVersion>();
+  /** By version and key. */
+  private readonly windows = new Map<CountedVersion, Map<string, SliceWindow>>();
+  private readonly found = new Map<PlayerProgress, SliceWindow>();
 
   constructor(private readonly versions: readonly CountedVersion[]) {
     this.counting = new Counting(versions);
@@ -93,34 +99,20 @@ export class SliceRows {
     return this.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
   }
 
-  /** The windows of fresh progress that have no number yet. */
+  /** The windows of the slice that have no number yet. */
   windowsToNumber(): Omit<StoredWindow, 'windowNo'>[] {
-    const unnumbered = new Map<CountedVersion, Map<string, PromotionWindow>>();
-    for (const progress of this.fresh) {
-      const version = this.versionAt(progress);
-      const { window } = progress;
-      if (this.windows.get(version)?.has(window.key) === true) continue;
-      const byKey = unnumbered.get(version) ?? new Map<string, PromotionWindow>();
-      unnumbered.set(version, byKey);
-      byKey.set(window.key, window);
-    }
-    return [...unnumbered].flatMap(([version, byKey]) =>
-      [...byKey.values()].map((window) => ({ version, window })),
-    );
+    const windows = [...this.windows.values()].flatMap((byKey) => [...byKey.values()]);
+    return windows.filter(({ windowNo }) => windowNo === null);
   }
 
   number(windows: readonly StoredWindow[]): void {
-    for (const { windowNo, version, window } of windows) {
-      const byKey = this.windows.get(version) ?? new Map<string, number>();
-      this.windows.set(version, byKey);
-      byKey.set(window.key, windowNo);
-    }
+    for (const { windowNo, version, window } of windows) this.windowOf(version, window).windowNo = windowNo;
   }
 
   progressOf(version: CountedVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
     const progress = this.counting.progressOf(version, window, playerRef);
     if (!this.found.has(progress)) {
-      this.found.set(progress, version);
+      this.found.set(progress, this.windowOf(version, window));
       this.fresh.push(progress);
     }
     return progress;
@@ -133,21 +125,33 @@ export class SliceRows {
     return fresh.map((progress) => [this.placeOf(progress).windowNo, progress]);
   }
 
-  private versionAt(progress: PlayerProgress): CountedVersion {
-    const version = this.found.get(progress);
-    if (version === undefined) throw new RangeError('no such progress in the slice');
-    return version;
+  private windowOf(version: CountedVersion, window: PromotionWindow): SliceWindow {
+    let byKey = this.windows.get(version);
+    if (byKey === undefined) {
+      byKey = new Map();
+      this.windows.set(version, byKey);
+    }
+    let found = byKey.get(window.key);
+    if (found === undefined) {
+      found = { windowNo: null, version, window };
+      byKey.set(window.key, found);
+    }
+    return found;
   }
 
   /** The version and the window of progress. */
   placeOf(progress: PlayerProgress): StoredWindow {
-    const version = this.versionAt(progress);
-    const windowNo = this.windows.get(version)?.get(progress.window.key);
-    if (windowNo === undefined) throw new RangeError('progress of the slice has no window with a number');
-    return { windowNo, version, window: progress.window };
+    const found = this.found.get(progress);
+    if (found === undefined) throw new RangeError('no such progress in the slice');
+    if (!isNumbered(found)) throw new RangeError('progress of the slice has no window with a number');
+    return found;
   }
 
   all(): Placed[] {
     return [...this.found.keys()].map((progress) => [this.placeOf(progress).windowNo, progress]);
   }
+}
+
+function isNumbered(window: SliceWindow): window is SliceWindow & StoredWindow {
+  return window.windowNo !== null;
 }

@@ -157,7 +157,7 @@ export class CountedSlice {
     await stored.loadProgress(this.session, generation, fresh, this.rowPlaces);
     for (const [, progress] of fresh) if (progress.hasAttempts) judge.await(progress);
     for (const [{ version, window, wasClosed }, players, isNew] of opened) {
-      const board = judge.boardOf({ promotion: version.promotion, version: version.version, window });
+      const board = judge.boardOf({ promotion: version.promotion, window });
       for (const playerRef of players) board.players.add(rowsOfSlice.progressOf(version, window, playerRef));
       if (isNew && wasClosed) board.restoreClosed();
     }

@@ -56,7 +56,8 @@ export function hitsOf<V extends PromotionVersion>(
 
 export class Counting {
   readonly judge = new Judge();
-  private readonly players = new Map<PromotionVersion, Map<string, PlayerProgress>>();
+  /** By version, key of the window, and player. */
+  private readonly players = new Map<PromotionVersion, Map<string, Map<string, PlayerProgress>>>();
   /** The step in progress, and the progress that it has changed so far. */
   private step: CountedStep = { changeNo: 0, at: 0n };
   private readonly changed = new Set<PlayerProgress>();
@@ -96,22 +97,27 @@ export class Counting {
 
   get size(): number {
     let sum = 0;
-    for (const players of this.players.values()) sum += players.size;
+    for (const windows of this.players.values()) for (const players of windows.values()) sum += players.size;
     return sum;
   }
 
   *progress(): Generator<PlayerProgress> {
-    for (const players of this.players.values()) yield* players.values();
+    for (const windows of this.players.values())
+      for (const players of windows.values()) yield* players.values();
   }
 
   progressOf(version: PromotionVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
-    const players = this.players.get(version);
-    if (players === undefined) throw new RangeError('no such version');
-    const key = `${window.key}\0${playerRef}`;
-    let found = players.get(key);
+    const windows = this.players.get(version);
+    if (windows === undefined) throw new RangeError('no such version');
+    let players = windows.get(window.key);
+    if (players === undefined) {
+      players = new Map();
+      windows.set(window.key, players);
+    }
+    let found = players.get(playerRef);
     if (found === undefined) {
       found = new PlayerProgress(version.promotion, version.version, window, playerRef);
-      players.set(key, found);
+      players.set(playerRef, found);
     }
     return found;
   }

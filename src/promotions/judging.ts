@@ -7,6 +7,7 @@ import { Board } from './board';
 import { type CompletionEntry, type CompletionKey, completionIdOf } from './completion';
 import type { PlayerProgress } from './player-progress';
 import { compareBytes } from './ranking';
+import type { CompiledPromotion } from './terms';
 
 /** A completion that holds. */
 export interface HeldCompletion {
@@ -26,19 +27,23 @@ export interface SliceEnd {
 export class Judge {
   /** Progress that changed since the end of the last slice. */
   private readonly touched = new Set<PlayerProgress>();
-  private readonly boards = new Map<string, Board>();
+  /** By promotion, and by key of the window. One version counts a window. */
+  private readonly boards = new Map<CompiledPromotion, Map<string, Board>>();
   /** Progress with a completion that waits for its confirmation. */
   private readonly waiting = new Set<PlayerProgress>();
 
   /** The leaderboard of a window. */
-  boardOf({ promotion, version, window }: Pick<PlayerProgress, 'promotion' | 'version' | 'window'>): Board {
-    const { operator, id } = promotion.definition;
-    const key = JSON.stringify([operator, id, version, window.key]);
-    let board = this.boards.get(key);
+  boardOf({ promotion, window }: Pick<PlayerProgress, 'promotion' | 'window'>): Board {
+    let boards = this.boards.get(promotion);
+    if (boards === undefined) {
+      boards = new Map();
+      this.boards.set(promotion, boards);
+    }
+    let board = boards.get(window.key);
     if (board === undefined) {
       const closesAt = window.endsAt === null ? null : window.endsAt + (promotion.acceptsLate ?? 0n);
       board = new Board(promotion, closesAt);
-      this.boards.set(key, board);
+      boards.set(window.key, board);
     }
     return board;
   }
@@ -53,17 +58,18 @@ export class Judge {
 
   /** Ends the step of one verdict. */
   endStep(changed: Iterable<PlayerProgress>, step: ProgressStep): void {
-    const byBoard = new Map<Board, PlayerProgress[]>();
+    let byBoard: Map<Board, PlayerProgress[]> | undefined;
     for (const progress of changed) {
       progress.applyChange(step);
       this.touched.add(progress);
       if (progress.promotion.goal.rule !== 'rank') continue;
       const board = this.boardOf(progress);
+      byBoard ??= new Map();
       const players = byBoard.get(board);
       if (players === undefined) byBoard.set(board, [progress]);
       else players.push(progress);
     }
-    for (const [board, players] of byBoard) board.update(players, step);
+    for (const [board, players] of byBoard ?? []) board.update(players, step);
   }
 
   /** Adds progress whose completions wait for their confirmation. */
@@ -75,7 +81,7 @@ export class Judge {
   endSlice(asOf: bigint): SliceEnd {
     const settling = new Set(this.touched);
     this.touched.clear();
-    for (const board of this.boards.values()) {
+    for (const board of [...this.boards.values()].flatMap((boards) => [...boards.values()])) {
       if (board.closesAt !== null && asOf >= board.closesAt) board.close();
       // A rank may change by an event of another player.
       for (const progress of board.takeReranked()) settling.add(progress);
