@@ -1,7 +1,7 @@
 /**
  * Completions are a ledger: entries are added and never changed (docs/rules.md, P12-P15).
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 export const COMPLETION_CHANGES = ['completed', 'revoked', 'confirmed'] as const;
 export type CompletionChange = (typeof COMPLETION_CHANGES)[number];
@@ -30,7 +30,8 @@ export interface CompletionEntry extends CompletionKey {
   readonly at: bigint;
 }
 
-const ID_BYTES = 16;
+/** Of 16 bytes. */
+const ID_DIGITS = 32;
 
 /**
  * The id of a completion: equal after a replay, a restore and a failover. A reward is credited once for each
@@ -40,8 +41,6 @@ const ID_BYTES = 16;
  */
 export function completionIdOf(key: CompletionKey): string {
   const { operatorId, promotionId, version, playerRef, window, ordinal, attempt } = key;
-  const hash = createHash('sha256');
-  for (const part of [operatorId, promotionId, version, playerRef, window, ordinal, attempt])
-    hash.update(`${part}\0`);
-  return hash.digest().subarray(0, ID_BYTES).toString('hex');
+  const parts = [operatorId, promotionId, version, playerRef, window, ordinal, attempt];
+  return hash('sha256', `${parts.join('\0')}\0`, 'hex').slice(0, ID_DIGITS);
 }
