@@ -12,21 +12,53 @@ const LONGEST_GAME_BYTES = 255;
 const NO_GAME = `game_id in ('', '${OTHER_GAMES}')`;
 const GAME = `case when octet_length(h.game_id) > ${LONGEST_GAME_BYTES} then '${OTHER_GAMES}' else coalesce(h.game_id, '') end as game_id`;
 
+/** The begin of the day in UTC. Groups of rows turn it into a date: for each row that is slow. */
+const dayOf = (time: string): string => `date_bin('1 day', ${time}, '2000-01-01 00:00:00+00')`;
+const DAY = dayOf('decided_at');
+const DATE = `(day_at at time zone 'utc')::date`;
+
+/** The columns of the time to decide, each with its bound. A day of a time zone may have 23 hours. */
+const BOUNDS = [
+  ['within_100ms', '100 ms'],
+  ['within_1s', '1 s'],
+  ['within_10s', '10 s'],
+  ['within_1m', '1 min'],
+  ['within_10m', '10 min'],
+  ['within_1h', '1 h'],
+  ['within_1d', '24 h'],
+] as const;
+/** Events that are early are in the bucket 0, and those of the first bound in the bucket 1. */
+const BUCKET = `case when h.occurred_at is null then null when h.occurred_at > h.decided_at then 0${BOUNDS.map(
+  ([, bound], index) => ` when h.occurred_at >= h.decided_at - interval '${bound}' then ${index + 1}`,
+).join('')} else ${BOUNDS.length + 1} end`;
+const TIMES_OF_BUCKETS: readonly (readonly [column: string, condition: string])[] = [
+  ['timed', 'bucket >= 0'],
+  ['early', 'bucket = 0'],
+  ...BOUNDS.map(([column], index) => [column, `bucket <= ${index + 1}`] as const),
+];
+const TIMES = TIMES_OF_BUCKETS.map(([column]) => column).join(', ');
+const SUM_TIMES = TIMES_OF_BUCKETS.map(
+  ([, condition]) => `coalesce(sum(verdicts) filter (where ${condition}), 0)`,
+).join(', ');
+const ADD_TIMES = TIMES_OF_BUCKETS.map(([column]) => `${column} = r.${column} + excluded.${column}`).join(
+  ', ',
+);
+
 /**
  * The reversals in `reversed`, on the day of their refund and on that of their entry. They come behind all
  * entries, which have the places of their verdicts.
  */
-const REVERSALS = `select refunded_at as at, operator_no, brand_no, kind, currency_no, game_id, 0 as entries, 0 as entered_minor,
+const REVERSALS = `select ${dayOf('refunded_at')} as day_at, operator_no, brand_no, kind, currency_no, game_id, 0 as entries, 0 as entered_minor,
     1 as reversals, amount_minor as reversed_minor, 0 as refunded, 0 as refunded_minor, 9223372036854775807 as place
   from reversed
   union all
-  select decided_at, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor, 9223372036854775807 from reversed`;
+  select ${DAY}, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor, 9223372036854775807 from reversed`;
 
 const sumDays = (
   entries: string,
-): string => `select (at at time zone 'utc')::date as day, operator_no, brand_no, kind, currency_no, game_id, sum(entries) as entries, sum(entered_minor) as entered_minor,
+): string => `select ${DATE} as day, operator_no, brand_no, kind, currency_no, game_id, sum(entries) as entries, sum(entered_minor) as entered_minor,
     sum(reversals) as reversals, sum(reversed_minor) as reversed_minor, sum(refunded) as refunded, sum(refunded_minor) as refunded_minor, min(place) as place
-  from (${entries}) as entries group by 1, 2, 3, 4, 5, 6`;
+  from (${entries}) as entries group by day_at, 2, 3, 4, 5, 6`;
 /** The games of each day, and whether they have rows. */
 const FIND_GAMES = `select g.*, (select true from promo_store.rollup_ledger r
     where r.generation = $1::int and r.day = g.day and r.operator_no = g.operator_no and r.game_id = g.game_id limit 1) as has_rows
@@ -60,29 +92,47 @@ const KINDS_OF_PLAYERS = '1, 5, 6, 7';
 
 const sumPlayers = (
   entries: string,
-): string => `select (at at time zone 'utc')::date as day, operator_no, brand_no, kind, currency_no, player_ref, sum(entries)::int as entries, sum(amount_minor) as amount_minor
+): string => `select day_at, operator_no, brand_no, kind, currency_no, player_ref, sum(entries)::int as entries, sum(amount_minor) as amount_minor
   from (${entries}) as entries group by 1, 2, 3, 4, 5, 6`;
+/**
+ * The days of players by brand and kind. Where a day is new, nothing of before is looked up for each of its
+ * players.
+ */
+const FIND_PLAYER_DAYS = `select d.*, (select true from promo_store.rollup_players p
+    where p.generation = $1::int and p.operator_no = d.operator_no and p.kind = d.kind and p.day = d.day and p.brand_no = d.brand_no limit 1) is null as is_new
+  from (select ${DATE} as day, s.* from (select distinct day_at, operator_no, brand_no, kind from summed) s) d`;
 /** Players with what they had before. Like each part of a statement, it sees the tables of before. */
-const TURN_PLAYERS = `select t.*, coalesce((select sum(p.entries) from promo_store.rollup_players p where p.generation = $1::int and p.operator_no = t.operator_no and p.kind = t.kind
-    and p.day = t.day and p.brand_no = t.brand_no and p.player_ref = t.player_ref), 0) as before
-  from (select day, operator_no, brand_no, kind, player_ref, sum(entries) as change from played group by 1, 2, 3, 4, 5) t`;
-const ADD_PLAYER_SUMS = `insert into promo_store.rollup_players as r (generation, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref)
-  select $1::int, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref from played order by operator_no, kind, day, brand_no, player_ref
+const FIND_PLAYERS = `select s.*, d.day, 0 as before, false as has_row
+  from summed s join player_days d using (day_at, operator_no, brand_no, kind) where d.is_new
+  union all
+  select s.*, d.day, x.before, x.has_row
+  from summed s join player_days d using (day_at, operator_no, brand_no, kind)
+  cross join lateral (select coalesce(sum(p.entries), 0) as before, coalesce(bool_or(p.currency_no = s.currency_no), false) as has_row
+    from promo_store.rollup_players p where p.generation = $1::int and p.operator_no = s.operator_no and p.kind = s.kind
+      and p.day = d.day and p.brand_no = s.brand_no and p.player_ref = s.player_ref) x
+  where not d.is_new`;
+const insertPlayers = (condition: string): string =>
+  `insert into promo_store.rollup_players as r (generation, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref)
+  select $1::int, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref from played where ${condition}
+  order by operator_no, kind, day, brand_no, player_ref, currency_no`;
+const CHANGE_PLAYER_SUMS = `${insertPlayers('has_row')}
   on conflict on constraint rollup_players_pkey do update set entries = r.entries + excluded.entries, amount_minor = r.amount_minor + excluded.amount_minor`;
 const ADD_PLAYER_COUNTS = `insert into promo_store.rollup_player_counts as r (generation, day, operator_no, brand_no, kind, players)
-  select $1::int, day, operator_no, brand_no, kind, sum((before + change > 0)::int - (before > 0)::int) from turned group by 2, 3, 4, 5
+  select $1::int, day, operator_no, brand_no, kind, sum((before + change > 0)::int - (before > 0)::int)
+  from (select day, operator_no, brand_no, kind, player_ref, max(before) as before, sum(entries) as change from played group by 1, 2, 3, 4, 5) t group by 2, 3, 4, 5
   on conflict on constraint rollup_player_counts_pkey do update set players = r.players + excluded.players`;
 /** Adds entries to the sums of players. Counts those who got a first entry, or lost the last one. */
-const addPlayers = (entries: string): string => `played as materialized (${sumPlayers(entries)}),
-turned as materialized (${TURN_PLAYERS}), player_sums as (${ADD_PLAYER_SUMS}), player_counts as (${ADD_PLAYER_COUNTS})`;
+const addPlayers = (entries: string): string => `summed as materialized (${sumPlayers(entries)}),
+player_days as materialized (${FIND_PLAYER_DAYS}), played as materialized (${FIND_PLAYERS}),
+new_player_sums as (${insertPlayers('not has_row')}), player_sums as (${CHANGE_PLAYER_SUMS}), player_counts as (${ADD_PLAYER_COUNTS})`;
 /** The entries in `reversed` count no more for their players. */
-const REVERSED_OF_PLAYERS = `select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, -1 as entries, -amount_minor as amount_minor
+const REVERSED_OF_PLAYERS = `select ${DAY} as day_at, operator_no, brand_no, kind, currency_no, player_ref, -1 as entries, -amount_minor as amount_minor
   from reversed where kind in (${KINDS_OF_PLAYERS}) and player_ref is not null`;
 
 /**
- * Adds the verdicts of a slice, and the reversals of the rounds that opened near it: behind $5, and not
- * before $4. One further scan finds them all, where there are any. It keeps no other row. A round has the
- * number of its first batch, so it has no event before.
+ * Adds the verdicts of a slice, and the reversals of the rounds that opened in it or near it: behind $5, and
+ * not before $4. One scan of the batches before the slice finds them all. It keeps no other row. A round has
+ * the number of its first batch, so it has no event before.
  *
  * @returns the refunded rounds that opened earlier
  */
@@ -90,8 +140,8 @@ const FOLD: Statement = {
   name: 'rollups_fold',
   text: `with read as materialized (
   select h.verdict_id, h.decided_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.connection_no, coalesce(h.kind, 0::smallint) as kind,
-    h.outcome, coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, h.round_no, ${GAME},
-    date_part('epoch', h.decided_at - h.occurred_at) as delay, case when h.counted and h.kind in (${KINDS_OF_PLAYERS}) then h.player_ref end as player_ref,
+    h.outcome, coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, h.round_no, ${GAME}, ${DAY} as day_at,
+    ${BUCKET} as bucket, case when h.counted and h.kind in (${KINDS_OF_PLAYERS}) then h.player_ref end as player_ref,
     case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
   from promo_store.history h
   join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
@@ -103,35 +153,31 @@ const FOLD: Statement = {
   cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
   where s.refund is not null
 ), reversed as materialized (
-  select h.decided_at, x.refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind, coalesce(h.currency_no, 0::smallint) as currency_no,
-    coalesce(h.amount_minor, 0) as amount_minor, ${GAME}, h.player_ref
+  select h.decided_at, x.refunded_at, h.operator_no, h.brand_no, h.kind, h.currency_no, coalesce(h.amount_minor, 0) as amount_minor, h.game_id, h.player_ref
+  from refunds x
+  join read h on h.round_no = x.round_no
+  where x.is_near and h.counted
+  union all
+  select h.decided_at, x.refunded_at, f.operator_no, coalesce(h.brand_no, 0), h.kind, coalesce(h.currency_no, 0::smallint),
+    coalesce(h.amount_minor, 0), ${GAME}, h.player_ref
   from refunds x
   join promo_store.history h on h.round_no = x.round_no
   join promo_store.feeds f on f.feed_no = h.feed_no
-  where x.is_near and h.counted and h.verdict_id > $5::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
+  where x.is_near and h.counted and h.verdict_id > $5::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $4::timestamptz
 ), cells as materialized (
-  select date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00') as hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, counted, game_id,
-    count(*) as verdicts, coalesce(sum(amount_minor), 0) as amount_minor, count(delay) as timed, count(*) filter (where delay < 0) as early,
-    count(*) filter (where delay <= 0.1) as within_100ms, count(*) filter (where delay <= 1) as within_1s,
-    count(*) filter (where delay <= 10) as within_10s, count(*) filter (where delay <= 60) as within_1m,
-    count(*) filter (where delay <= 600) as within_10m, count(*) filter (where delay <= 3600) as within_1h,
-    count(*) filter (where delay <= 86400) as within_1d, max(decided_at) as newest_at, min(verdict_id) as place
-  from read group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+  select date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00') as hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, bucket,
+    count(*) as verdicts, coalesce(sum(amount_minor), 0) as amount_minor, max(decided_at) as newest_at
+  from read group by 1, 2, 3, 4, 5, 6, 7, 8
 ), hours as (
-  insert into promo_store.rollup_verdicts as r (generation, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no,
-    verdicts, amount_minor, timed, early, within_100ms, within_1s, within_10s, within_1m, within_10m, within_1h, within_1d)
-  select $1::int, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, sum(verdicts), sum(amount_minor), sum(timed), sum(early),
-    sum(within_100ms), sum(within_1s), sum(within_10s), sum(within_1m), sum(within_10m), sum(within_1h), sum(within_1d)
+  insert into promo_store.rollup_verdicts as r (generation, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, verdicts, amount_minor, ${TIMES})
+  select $1::int, hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, sum(verdicts), sum(amount_minor), ${SUM_TIMES}
   from cells group by 2, 3, 4, 5, 6, 7, 8
-  on conflict on constraint rollup_verdicts_pkey do update set verdicts = r.verdicts + excluded.verdicts, amount_minor = r.amount_minor + excluded.amount_minor,
-    timed = r.timed + excluded.timed, early = r.early + excluded.early, within_100ms = r.within_100ms + excluded.within_100ms,
-    within_1s = r.within_1s + excluded.within_1s, within_10s = r.within_10s + excluded.within_10s, within_1m = r.within_1m + excluded.within_1m,
-    within_10m = r.within_10m + excluded.within_10m, within_1h = r.within_1h + excluded.within_1h, within_1d = r.within_1d + excluded.within_1d
-), ${addDays(`select hour as at, operator_no, brand_no, kind, currency_no, game_id, verdicts as entries, amount_minor as entered_minor,
-    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor, place
-  from cells where counted
+  on conflict on constraint rollup_verdicts_pkey do update set verdicts = r.verdicts + excluded.verdicts, amount_minor = r.amount_minor + excluded.amount_minor, ${ADD_TIMES}
+), ${addDays(`select day_at, operator_no, brand_no, kind, currency_no, game_id, count(*) as entries, coalesce(sum(amount_minor), 0) as entered_minor,
+    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor, min(verdict_id) as place
+  from read where counted group by 1, 2, 3, 4, 5, 6
   union all
-  ${REVERSALS}`)}, ${addPlayers(`select decided_at as at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
+  ${REVERSALS}`)}, ${addPlayers(`select day_at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
   from read where player_ref is not null
   union all
   ${REVERSED_OF_PLAYERS}`)}
