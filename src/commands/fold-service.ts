@@ -39,12 +39,14 @@ export interface FoldProcess {
 
 export interface FoldService {
   readonly name: 'rollups' | 'pseudonyms' | 'promotions';
+  /** Connections to Postgres; absent: one. */
+  readonly connections?: number;
   readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
   readonly makeFold: (host: FoldProcess) => Promise<Fold>;
 }
 
 /** Folds until a signal. @returns the exit code */
-export async function serveFold({ name, config, makeFold }: FoldService): Promise<number> {
+export async function serveFold({ name, connections = 1, config, makeFold }: FoldService): Promise<number> {
   const metrics = makeMetrics(name);
   const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
   metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
@@ -82,7 +84,7 @@ export async function serveFold({ name, config, makeFold }: FoldService): Promis
         name: 'postgres',
         start: () =>
           makePool(
-            { ...config.DATABASE, maxConnections: 1, applicationName: `promo-intake-${name}` },
+            { ...config.DATABASE, maxConnections: connections, applicationName: `promo-intake-${name}` },
             logger,
           ),
         stop: (pool) => pool.end(),

@@ -2,17 +2,22 @@
 import type { Options } from '../cli/option-values';
 import { readConfig } from '../config/config';
 import { makeFold } from '../fold/fold';
-import { ROLLUP_RESULTS } from '../rollups/rollups';
+import { makeRollups } from '../rollups/rollups';
 import { FOLDING, serveFold } from './fold-service';
 import { ROLLUPS_SETTINGS } from './settings';
+
+/** Of a day that ends in a slice, players are looked up in the next one: larger slices look up fewer. */
+const FILL = { rows: 400_000, ms: 2_000 };
 
 /** @returns the exit code */
 export function rollups(options: Options): Promise<number> {
   return serveFold({
     name: 'rollups',
+    // A rebuild takes both.
+    connections: 2,
     config: readConfig(process.env, ROLLUPS_SETTINGS),
     async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, ROLLUP_RESULTS, { ...FOLDING, holder });
+      const fold = makeFold(pool, makeRollups(pool), { ...FOLDING, fill: FILL, holder });
       const reason = options.get('rebuild');
       if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
         logger.warn('no rebuild began: one is running, or there are no rollups yet');

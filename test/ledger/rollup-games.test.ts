@@ -1,6 +1,6 @@
 /** A sender that makes up games: the ledger by day stays small, exact, and goes on. */
 import { randomBytes } from 'node:crypto';
-import { MOST_GAMES, OTHER_GAMES } from '../../src/rollups/rollups';
+import { MOST_GAMES, OTHER_GAMES } from '../../src/rollups/days';
 import { aRollupFold, foldAll } from '../support/folds';
 import { aBet, aRefund, freshStore, type Json, type TestStore } from '../support/ledger';
 

@@ -1,7 +1,7 @@
 /** Folds of a store, as their processes run them. */
 import { type Fold, type FoldOptions, makeFold } from '../../src/fold/fold';
 import type { Store } from '../../src/postgres/transaction';
-import { ROLLUP_RESULTS } from '../../src/rollups/rollups';
+import { makeRollups } from '../../src/rollups/rollups';
 import { asRole } from './as-role';
 
 const SLICE = { rows: 200_000, ms: 500 };
@@ -12,7 +12,8 @@ export function aRollupFold(
   { holder = 'test', leaseMs = 10_000, slice = SLICE, fill = slice }: Partial<FoldOptions> = {},
 ): Fold {
   const options = { holder, leaseMs, slice, fill, now: () => performance.now() };
-  return makeFold(asRole(store, 'rollups'), ROLLUP_RESULTS, options);
+  const asRollups = asRole(store, 'rollups');
+  return makeFold(asRollups, makeRollups(asRollups), options);
 }
 
 /** Folds until nothing is left. @throws where another process folds */

@@ -1,0 +1,86 @@
+/**
+ * A slice of a rebuild by two connections at once. One of them counts hours and days, and only reads. The
+ * transaction of the slice adds players meanwhile, and then what the other one has counted.
+ *
+ * Both read the same rows: nothing below the horizon changes, but for the name of a player that is erased.
+ */
+import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
+import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
+import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
+import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
+import { FAR_ROUNDS, FIND_REVERSED, FOR_COUNTS, FOR_PLAYERS, readSlice } from './slice';
+
+/** Generation, and $2 to $5 of slice.ts. */
+export type SliceParameters = readonly [
+  generation: number,
+  after: number,
+  upTo: number,
+  since: string,
+  near: number | string,
+];
+
+export interface AddedSlice {
+  readonly rows: number;
+  readonly newestAt: string | null;
+  /** The refunded rounds that opened long ago; null where there are none. */
+  readonly far: string | null;
+}
+
+type Columns = Readonly<Record<string, string>>;
+
+/** Rows as an array for each column: as text, another statement takes them back. */
+const pack = (columns: Columns): string =>
+  Object.keys(columns)
+    .map((column) => `array_agg(${column})::text`)
+    .join(', ');
+const unpack = (columns: Columns, first: number): string =>
+  `select * from unnest(${Object.values(columns)
+    .map((type, index) => `$${first + index}::${type}[]`)
+    .join(', ')}) as packed (${Object.keys(columns).join(', ')})`;
+const CELLS_WIDTH = Object.keys(CELL_COLUMNS).length;
+const DAYS_WIDTH = Object.keys(DAY_COUNT_COLUMNS).length;
+
+const COUNT: Statement = {
+  name: 'rollups_count',
+  text: `with read as materialized (${readSlice(FOR_COUNTS)}), cells as materialized (${COUNT_CELLS}), days as materialized (${COUNT_ENTRIES})
+select * from (select ${pack(CELL_COLUMNS)} from cells) c cross join (select ${pack(DAY_COUNT_COLUMNS)} from days) d where $1::int is not null and $5::bigint is not null`,
+};
+const ADD_PLAYERS: Statement = {
+  name: 'rollups_add_players',
+  text: `with read as materialized (${readSlice(FOR_PLAYERS)}), ${FIND_REVERSED}, ${addPlayers(`${PLAYED} union all ${REVERSED_OF_PLAYERS}`)},
+reversals as materialized (${REVERSALS})
+select ${FAR_ROUNDS}, r.* from (select ${pack(DAY_COUNT_COLUMNS)} from reversals) r`,
+};
+const ADD_COUNTED: Statement = {
+  name: 'rollups_add_counted',
+  text: `with cells as materialized (${unpack(CELL_COLUMNS, 2)}), hours as (${ADD_HOURS}),
+${addDays(`${unpack(DAY_COUNT_COLUMNS, 2 + CELLS_WIDTH)} union all ${unpack(DAY_COUNT_COLUMNS, 2 + CELLS_WIDTH + DAYS_WIDTH)}`)}
+select ${SUM_CELLS}`,
+};
+/** As for the slice itself. The work of one slice takes two processes of Postgres, and no more. */
+const PREPARE: Statement = {
+  name: 'rollups_prepare',
+  text: `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true)`,
+};
+
+/** Adds a slice by two connections. */
+export async function addSliceBeside(
+  session: Session,
+  beside: Store,
+  slice: SliceParameters,
+): Promise<AddedSlice> {
+  const [counted, [[far = null, ...reversals] = []]] = await Promise.all([
+    inTransaction(beside, async (own) => {
+      await own.query(PREPARE);
+      const [row = []] = await own.query(COUNT, slice);
+      return row;
+    }),
+    session.query(ADD_PLAYERS, slice),
+  ]);
+  const [[rows, newestAt = null] = []] = await session.query(ADD_COUNTED, [
+    slice[0],
+    ...counted,
+    ...reversals,
+  ]);
+  return { rows: Number(rows), newestAt, far };
+}
