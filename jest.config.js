@@ -5,6 +5,7 @@ const ES_MODULES = '(d3-[a-z-]+|internmap)';
 const layer = (name, extra = {}) => ({
   displayName: name,
   testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+  runtime: '<rootDir>/test/support/runtime.js',
   testEnvironment: 'node',
   testEnvironmentOptions: { customExportConditions: ['node', 'node-addons', 'umd'] },
   watchPathIgnorePatterns: ['<rootDir>/(build|dist|coverage|\\.stack)/'],
