@@ -185,6 +185,16 @@ declare module 'kafkajs/src/protocol/requests/offsetFetch/v4/response' {
 declare module 'kafkajs/src/protocol/encoder' {
   class Encoder {
     constructor(initialBytes?: number);
+    /** The bytes so far, and room for more. */
+    buf: Buffer;
+    /** The end of the bytes so far. */
+    offset: number;
+    /** The bytes so far. */
+    readonly buffer: Buffer;
+    /** Their number. */
+    size(): number;
+    /** Copies the bytes of another encoder. */
+    writeEncoder(value: Encoder): this;
     writeInt16(value: number): this;
     writeInt32(value: number): this;
     writeString(value: string | null): this;
@@ -192,6 +202,22 @@ declare module 'kafkajs/src/protocol/encoder' {
     writeBytes(value: Buffer): this;
   }
   export = Encoder;
+}
+
+declare module 'kafkajs/src/protocol/request' {
+  import type Encoder from 'kafkajs/src/protocol/encoder';
+
+  /** Writes the header of a request in front of it, and its length in front of both. */
+  const createRequest: (about: {
+    readonly correlationId: number;
+    readonly clientId: string;
+    readonly request: {
+      readonly apiKey: number;
+      readonly apiVersion: number;
+      readonly encode: () => Promise<Encoder>;
+    };
+  }) => Promise<Encoder>;
+  export = createRequest;
 }
 
 declare module 'kafkajs/src/protocol/requests/produce' {

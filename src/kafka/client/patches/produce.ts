@@ -4,8 +4,9 @@
  * the error of each partition, where kafkajs would throw the first.
  */
 import type { Message } from 'kafkajs';
-import Encoder from 'kafkajs/src/protocol/encoder';
+import type Encoder from 'kafkajs/src/protocol/encoder';
 import produce from 'kafkajs/src/protocol/requests/produce';
+import { EncoderWithFront, installFront } from './request-front';
 
 /** All messages to a partition in one request, encoded as one batch, in the shape of a kafkajs message. */
 export class EncodedBatch implements Message {
@@ -23,6 +24,7 @@ const original = produce.protocol;
 
 /** Extends the requests of every client of this process. Requests with other messages stay unchanged. */
 export function installProduceEncoder(): void {
+  installFront();
   produce.protocol = ({ version }) => {
     const make = original({ version });
     return version === VERSION ? (options) => withEncodedBatches(options, make(options)) : make;
@@ -47,8 +49,7 @@ function encode(
   { acks, timeout }: produce.Options,
   topics: readonly { readonly topic: string; readonly batches: readonly EncodedBatch[] }[],
 ): Encoder {
-  const bytes = topics.flatMap(({ batches }) => batches).reduce((sum, { value }) => sum + value.length, 0);
-  const encoder = new Encoder(bytes + REST_BYTES)
+  const encoder = new EncoderWithFront(bytesOf(topics))
     .writeString(null) // no transaction
     .writeInt16(acks)
     .writeInt32(timeout)
@@ -60,5 +61,16 @@ function encode(
   return encoder;
 }
 
-/** Room for the fields beside the batches; the encoder grows if they take more. */
-const REST_BYTES = 1_024;
+function bytesOf(topics: readonly { readonly topic: string; readonly batches: readonly EncodedBatch[] }[]) {
+  let bytes = FIXED_BYTES;
+  for (const { topic, batches } of topics) {
+    bytes += TOPIC_BYTES + Buffer.byteLength(topic);
+    for (const { value } of batches) bytes += BATCH_BYTES + value.length;
+  }
+  return bytes;
+}
+
+/** The fields beside the topics, beside the batches of a topic, and beside a batch. */
+const FIXED_BYTES = 2 + 2 + 4 + 4;
+const TOPIC_BYTES = 2 + 4;
+const BATCH_BYTES = 4 + 4;
