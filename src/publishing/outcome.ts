@@ -15,6 +15,7 @@ import { ANOMALIES, type Anomaly } from '../domain/verdict/round';
 import type { Answer } from '../intake/delivery';
 
 type DecisionWithFaults = Pick<Answer, 'decision' | 'faults'>;
+type Duplicate = Extract<Answer['decision'], { readonly type: 'duplicate' }>;
 
 /** The fields in JSON Schema. */
 export const OUTCOME_PROPERTIES = {
@@ -91,20 +92,7 @@ export function outcomeFields(answer: DecisionWithFaults, isFree = false): strin
       if (decision.deadLetter !== null) return null;
       return fields({ verdict: 'rejected', ...explain('no_idempotency_key', answer) });
     case 'duplicate':
-      return fields({
-        verdict: 'duplicate',
-        reason: null,
-        remedy: duplicateRemedy(decision.first, decision.contentDiffers, isFree),
-        // Free or not, one of two events that share an id needs another one.
-        ...((decision.first.reason !== null || decision.contentDiffers) && {
-          needs_new_event_id: !isFree || decision.contentDiffers,
-        }),
-        ...detailsOfDuplicate(decision.first.reason, decision.contentDiffers, answer.faults),
-        first_verdict: decision.first.verdict,
-        first_reason: decision.first.reason,
-        content_differs: decision.contentDiffers,
-        ...anomaliesIn(decision),
-      });
+      return duplicateFields(decision, answer.faults, isFree);
     case 'decided':
       if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED_FIELDS;
       return fields({
@@ -113,6 +101,31 @@ export function outcomeFields(answer: DecisionWithFaults, isFree = false): strin
         ...anomaliesIn(decision),
       });
   }
+}
+
+/** The fields of duplicates without faults and anomalies. Their number is bounded by that of the reasons. */
+const plainDuplicates = new Map<string, string>();
+
+function duplicateFields(decision: Duplicate, faults: readonly Fault[], isFree: boolean): string {
+  const { first, contentDiffers, anomalies } = decision;
+  const isPlain = faults.length === 0 && anomalies === undefined;
+  const name = isPlain ? `${first.verdict} ${first.reason} ${contentDiffers} ${isFree}` : '';
+  const known = isPlain ? plainDuplicates.get(name) : undefined;
+  if (known !== undefined) return known;
+  const made = fields({
+    verdict: 'duplicate',
+    reason: null,
+    remedy: duplicateRemedy(first, contentDiffers, isFree),
+    // Free or not, one of two events that share an id needs another one.
+    ...((first.reason !== null || contentDiffers) && { needs_new_event_id: !isFree || contentDiffers }),
+    ...detailsOfDuplicate(first.reason, contentDiffers, faults),
+    first_verdict: first.verdict,
+    first_reason: first.reason,
+    content_differs: contentDiffers,
+    ...anomaliesIn(decision),
+  });
+  if (isPlain) plainDuplicates.set(name, made);
+  return made;
 }
 
 function anomaliesIn({ anomalies }: { readonly anomalies?: readonly Anomaly[] }) {

@@ -68,6 +68,11 @@ export class QuickMessage implements EncodedMessage {
     this.at = at;
   }
 
+  /** A text that is JSON already, in any letters. */
+  json(text: string): void {
+    this.at += this.buffer.write(text, this.at);
+  }
+
   textOrNull(text: string | null): void {
     if (text === null) {
       this.plain('null');

@@ -1,6 +1,6 @@
 /**
- * Writes the messages of the verdict topic. A message about an accepted event is written piece by piece into
- * one buffer, over the one before it. That costs far less than to build an object and its JSON.
+ * Writes the messages of the verdict topic. Nearly every message is written piece by piece into one buffer,
+ * over the one before it. That costs far less than to build an object and its JSON.
  */
 import { type Fields, kindCode, NO_FIELDS } from '../domain/event/event';
 import { idKey } from '../domain/event/id-key';
@@ -25,8 +25,7 @@ interface About {
   readonly feed: string;
   /** The beginning of a message's key, up to the id. */
   readonly keyBegin: Buffer;
-  /** The text from behind an id to the time of decision, and its length. */
-  readonly before: string;
+  /** The bytes from behind the id of an accepted event to the time of its decision. */
   readonly timeAt: number;
   /** By brand, kind and currency. */
   readonly middles: Map<string | null, Map<number, Middle>>;
@@ -55,10 +54,9 @@ export class MessageParts {
     const { operator, feedId, id } = connection;
     const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
     const feed = JSON.stringify(feedId);
-    const before = `",${ofConnection},${ACCEPTED_FIELDS},"decided_at":`;
     const about = {
       ...{ fields: ofConnection, feed, keyBegin: Buffer.from(`[${feed},"`), middles: new Map() },
-      ...{ before, timeAt: Buffer.byteLength(before) },
+      timeAt: Buffer.byteLength(`",${ofConnection},${ACCEPTED_FIELDS},"decided_at":`),
     };
     this.connections.set(connection, about);
     return about;
@@ -97,8 +95,7 @@ export class VerdictWriter {
     if (connection === null || outcome === null) return null;
     if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
     const about = this.about(connection, answer.decidedAt ?? null);
-    if (outcome === ACCEPTED_FIELDS && answer.reversed === undefined && this.writeAccepted(about, answer))
-      return this.quick;
+    if (answer.reversed === undefined && this.writeQuick(about, outcome, answer)) return this.quick;
     const id = JSON.stringify(eventId);
     return this.encoder.encode({
       key: eventId === null ? null : `[${about.feed},${id}]`,
@@ -123,8 +120,9 @@ export class VerdictWriter {
   }
 
   /** @returns false where JSON would escape a text, or the message is long */
-  private writeAccepted(
+  private writeQuick(
     about: About,
+    outcome: string,
     { eventId, fields, offset, roundKey, recordKey = null }: PublishedAnswer,
   ): boolean {
     if (
@@ -135,8 +133,10 @@ export class VerdictWriter {
     )
       return false;
     const { amountMinor, currency, roundId } = fields;
-    const middle = this.middle(about, fields);
-    const bytes = about.keyBegin.length + middle.length + this.sourceBytes.length;
+    const middle =
+      outcome === ACCEPTED_FIELDS ? this.middle(about, fields) : this.middleText(about, outcome, fields);
+    const middleBytes = typeof middle === 'string' ? MOST_UTF8_BYTES * middle.length : middle.length;
+    const bytes = about.keyBegin.length + middleBytes + this.sourceBytes.length;
     const chars = 2 * eventId.length + (roundId?.length ?? 0) + (recordKey?.length ?? 0);
     if ((roundId?.length ?? 0) > MAX_TEXT_BYTES || !this.quick.hasRoom(bytes + chars)) return false;
     const { quick } = this;
@@ -147,7 +147,8 @@ export class VerdictWriter {
     quick.beginValue();
     quick.bytesOf(BEGIN_BYTES);
     quick.plain(eventId);
-    quick.bytesOf(middle);
+    if (typeof middle === 'string') quick.json(middle);
+    else quick.bytesOf(middle);
     if (amountMinor === null || currency === null) quick.bytesOf(NULL);
     else quick.amount(amountMinor, currency.scale);
     quick.bytesOf(ROUND);
@@ -162,8 +163,15 @@ export class VerdictWriter {
     return quick.end();
   }
 
-  /** From behind the id of an accepted event to its amount. */
-  private middle(about: About, { kind, brand, currency }: Fields): Buffer {
+  /** From behind the id of an event to its amount. */
+  private middleText(about: About, outcome: string, { kind, brand, currency }: Fields): string {
+    const event = fields(head(kind, brand, currency?.code));
+    return `",${about.fields},${outcome},"decided_at":${this.decidedText},${event},"amount":`;
+  }
+
+  /** The same for an accepted event. */
+  private middle(about: About, of: Fields): Buffer {
+    const { kind, brand, currency } = of;
     let ofBrand = about.middles.get(brand);
     if (ofBrand === undefined) {
       ofBrand = new Map();
@@ -178,8 +186,7 @@ export class VerdictWriter {
       known.time = decidedBytes;
       return known.bytes;
     }
-    const text = `${about.before}${this.decidedText},${fields(head(kind, brand, currency?.code))},"amount":`;
-    const bytes = Buffer.from(text);
+    const bytes = Buffer.from(this.middleText(about, ACCEPTED_FIELDS, of));
     ofBrand.set(index, { bytes, time: decidedBytes });
     return bytes;
   }
@@ -242,6 +249,8 @@ function instantOf(micros: bigint): string {
 }
 
 const NO_TIME = 'null';
+/** The most bytes that UTF-8 has for a unit of UTF-16. */
+const MOST_UTF8_BYTES = 3;
 /** More than the number of any currency. */
 const MAX_CURRENCIES = 100_000;
 const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
