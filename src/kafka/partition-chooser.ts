@@ -36,17 +36,32 @@ export function makeChoosers(kafka: Kafka): Choosers {
   };
 }
 
+/** The partition choosers of a sender to many topics. */
+export interface ChoosersOfMany extends Choosers {
+  /** The chooser of a topic in the newest metadata, without a wait; null where only `of` may find one. */
+  known(topic: string): PartitionChooser | null;
+  /** Asks the brokers for the metadata where it is old. */
+  refresh(): Promise<void>;
+}
+
 /**
  * Choosers from the metadata of a producer of many topics.
  *
  * @param create creates a missing topic @throws where it may not
  */
 export function makeChoosersOfMany(
-  partitionsOf: ManyTopics['partitionsOf'],
+  { partitionsOf, knownPartitionsOf, refreshIfOld }: ManyTopics,
   create: ((topic: string) => Promise<void>) | undefined,
-): Choosers {
-  const known = new Map<string, { partitions: TopicPartitions; choose: PartitionChooser }>();
+): ChoosersOfMany {
+  const made = new Map<string, { partitions: TopicPartitions; choose: PartitionChooser }>();
   const forgotten = new Set<string>();
+  const among = (topic: string, partitions: TopicPartitions): PartitionChooser => {
+    const found = made.get(topic);
+    if (found?.partitions === partitions) return found.choose;
+    const choose = chooserOf(partitions);
+    made.set(topic, { partitions, choose });
+    return choose;
+  };
   return {
     async of(topic) {
       let partitions = await partitionsOf(topic, forgotten.delete(topic));
@@ -56,12 +71,13 @@ export function makeChoosersOfMany(
         partitions = await partitionsOf(topic, true);
       }
       if (partitions.length === 0) throw new KafkaProblem(noTopic(topic));
-      const found = known.get(topic);
-      if (found?.partitions === partitions) return found.choose;
-      const choose = chooserOf(partitions);
-      known.set(topic, { partitions, choose });
-      return choose;
+      return among(topic, partitions);
     },
+    known(topic) {
+      const partitions = forgotten.has(topic) ? [] : knownPartitionsOf(topic);
+      return partitions.length === 0 ? null : among(topic, partitions);
+    },
+    refresh: refreshIfOld,
     forget(topic) {
       forgotten.add(topic);
     },

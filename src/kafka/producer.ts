@@ -7,29 +7,28 @@ import {
   type ProducerConfig,
 } from 'kafkajs';
 import { inTime, LATE, systemClock } from '../lib/clock';
-import { keyOf } from '../lib/topic-partition';
 import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
 import { KafkaProblem, noPartition } from './client/errors';
-import { type BatchesOfTopic, type ManyTopics, producerOfManyTopics } from './client/patches/many-topics';
+import { producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
 import { ensureTopic } from './client/topics';
-import { type Choosers, makeChoosers, makeChoosersOfMany, type PartitionChooser } from './partition-chooser';
+import { type Encode, firstBatches, MOST_BATCH_BYTES, type PartitionBatch } from './partition-batches';
+import { type Choosers, makeChoosers, makeChoosersOfMany } from './partition-chooser';
 import {
   type Compressor,
-  type EncodedMessage,
   MessageEncoder,
   type OutgoingMessage,
   RecordBatch,
 } from './protocol/record-batch-writer';
-
-/** The message to send for an item; null to send none. */
-export type Encode<T> = (item: T) => EncodedMessage | null;
+import { makeSendToTopics, SEND_TIMEOUT_MS } from './send-to-topics';
 
 /** Encodes items that are messages already. */
 export function encodeMessages(): Encode<OutgoingMessage> {
   const encoder = new MessageEncoder();
   return (message) => encoder.encode(message);
 }
+
+export type { Encode } from './partition-batches';
 
 export interface Sender {
   /**
@@ -48,14 +47,13 @@ export interface Sender {
 /** A sender whose topics do not disturb each other. It creates a missing topic where it may. */
 export interface TopicsSender extends Sender {
   /**
-   * Sends each item to its topic: one request to each broker, whatever the number of topics.
+   * Sends items to their topics: one request to each broker, whatever the number of topics.
    *
    * @returns the items that a topic did not take at once, by topic, in their order. `send` retries them, and
    * explains why.
    */
   sendToTopics<T>(
-    items: readonly T[],
-    topicOf: (item: T) => string,
+    items: ReadonlyMap<string, readonly T[]>,
     encode: Encode<T>,
   ): Promise<ReadonlyMap<string, readonly T[]>>;
 }
@@ -81,10 +79,6 @@ export class RecordsRefused extends Error {
   }
 }
 
-/** A request fails where the brokers do not acknowledge it within this time. */
-const SEND_TIMEOUT_MS = 10_000;
-/** Half of the default limit of brokers, so that only a single message can be too large for them. */
-const BATCH_BYTES = 512 * 1024;
 /** Spare room of a batch: keys are not spread evenly, and a batch that outgrows its buffer is copied. */
 const ROOM = 1.125;
 
@@ -114,14 +108,14 @@ export async function makeTopicsSender(
   kafka: Kafka,
   onCreated: (topic: string) => void,
 ): Promise<TopicsSender> {
-  const { producer, partitionsOf, sendOnce } = producerOfManyTopics(kafka, configOf({}));
-  await producer.connect();
-  const choosers = makeChoosersOfMany(partitionsOf, async (topic) => {
+  const topics = producerOfManyTopics(kafka, configOf({}));
+  await topics.producer.connect();
+  const choosers = makeChoosersOfMany(topics, async (topic) => {
     if ((await ensureTopic(kafka, topic)) === 'made') onCreated(topic);
   });
   return {
-    ...senderOf(producer, choosers, {}),
-    sendToTopics: makeSendToTopics(sendOnce, choosers),
+    ...senderOf(topics.producer, choosers, {}),
+    sendToTopics: makeSendToTopics(topics.sendOnce, choosers),
   };
 }
 
@@ -173,7 +167,8 @@ function senderOf(
     );
     const refused = new Map<T, string>();
     for (let rest = items; rest.length > 0; ) {
-      const { batches, taken } = firstBatches(rest, encode, choose, Math.ceil(ROOM * likelyBytes));
+      const room = Math.min(Math.ceil(ROOM * likelyBytes), MOST_BATCH_BYTES);
+      const { batches, taken } = firstBatches(rest, encode, choose, () => new RecordBatch(room));
       likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
       if (batches.length > 0) await deliver(topic, batches, encode, refused, context);
       rest = rest.slice(taken);
@@ -258,103 +253,6 @@ interface RequestContext {
   readonly inFlight: Promise<unknown>[];
 }
 
-interface PartitionBatch<T> {
-  readonly partition: number;
-  readonly items: T[];
-  readonly records: RecordBatch;
-}
-
-/**
- * The messages of the first items by partition, until one batch is full: at most BATCH_BYTES, or one larger
- * message.
- *
- * @param room bytes that a batch probably needs
- * @returns the batches, and the number of items in them
- */
-function firstBatches<T>(
-  items: readonly T[],
-  encode: Encode<T>,
-  choose: PartitionChooser,
-  room: number,
-): { batches: readonly PartitionBatch<T>[]; taken: number } {
-  const byPartition = new Map<number, PartitionBatch<T>>();
-  for (const [index, item] of items.entries()) {
-    const message = encode(item);
-    if (message === null) continue;
-    const { bytes, keyFrom, keyTo } = message;
-    const partition = message.partition ?? choose(keyFrom === null ? null : bytes, keyFrom ?? 0, keyTo);
-    let batch = byPartition.get(partition);
-    if (batch === undefined) {
-      batch = { partition, items: [], records: new RecordBatch(Math.min(room, BATCH_BYTES)) };
-      byPartition.set(partition, batch);
-    } else if (batch.records.bytes + bytes.length > BATCH_BYTES)
-      return { batches: [...byPartition.values()], taken: index };
-    batch.items.push(item);
-    batch.records.add(message);
-  }
-  return { batches: [...byPartition.values()], taken: items.length };
-}
-
-/** The likely bytes of a message to one of many topics. A batch that outgrows its buffer is copied. */
-const LIKELY_MESSAGE_BYTES = 512;
-
-function makeSendToTopics(
-  sendOnce: ManyTopics['sendOnce'],
-  choosers: Choosers,
-): TopicsSender['sendToTopics'] {
-  return async (items, topicOf, encode) => {
-    const unsent = new Map<string, (typeof items)[number][]>();
-    let rest = Map.groupBy(items, topicOf);
-    while (rest.size > 0) {
-      const now = Date.now();
-      const sending = await Promise.all(
-        [...rest].map(async ([topic, its]) => {
-          // A topic that is created late must not keep the others waiting.
-          const choose = await withDeadline(choosers.of(topic), SEND_TIMEOUT_MS, topic).catch(() => null);
-          if (choose === null) return { topic, batches: null, its, next: [], messages: [] };
-          const { batches, taken } = firstBatches(its, encode, choose, its.length * LIKELY_MESSAGE_BYTES);
-          const messages = await Promise.all(
-            batches.map(
-              async ({ partition, records }) => new EncodedBatch(partition, await records.take(now, null)),
-            ),
-          );
-          return { topic, batches, its, next: its.slice(taken), messages };
-        }),
-      );
-      const isStored = await request(
-        sending.flatMap(({ topic, messages }) => (messages.length > 0 ? [{ topic, batches: messages }] : [])),
-      );
-      rest = new Map();
-      for (const { topic, batches, its, next } of sending) {
-        const refused = batches?.filter(({ partition }) => !isStored(topic, partition));
-        if (refused === undefined) unsent.set(topic, its);
-        else if (refused.length === 0) next.length > 0 && rest.set(topic, next);
-        else unsent.set(topic, [...refused.flatMap((batch) => batch.items), ...next]);
-      }
-    }
-    return unsent;
-  };
-
-  /** @returns whether the partition of a topic has stored its batch */
-  async function request(
-    topics: readonly BatchesOfTopic[],
-  ): Promise<(topic: string, partition: number) => boolean> {
-    const stored = new Set<string>();
-    if (topics.length > 0) {
-      const sending = sendOnce(topics, SEND_TIMEOUT_MS, (topic, partition) => {
-        stored.add(keyOf({ topic, partition }));
-      });
-      // A topic whose batch is not stored is tried again, alone, and its error is thrown then.
-      await inTime(
-        systemClock,
-        sending.catch(() => undefined),
-        SEND_TIMEOUT_MS,
-      );
-    }
-    return (topic, partition) => stored.has(keyOf({ topic, partition }));
-  }
-}
-
 /** Splits the batches into smaller requests, as far as possible: by partition, then in halves. */
 function split<T>(
   batches: readonly PartitionBatch<T>[],
@@ -365,7 +263,13 @@ function split<T>(
     if (items.length === 1) return [];
     const middle = Math.ceil(items.length / 2);
     return [items.slice(0, middle), items.slice(middle)].map(
-      (half) => firstBatches(half, encode, () => partition, bytes).batches,
+      (half) =>
+        firstBatches(
+          half,
+          encode,
+          () => partition,
+          () => new RecordBatch(Math.min(bytes, MOST_BATCH_BYTES)),
+        ).batches,
     );
   });
 }

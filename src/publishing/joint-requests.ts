@@ -4,8 +4,10 @@
  */
 import { type Clock, systemClock, type Timer } from '../lib/clock';
 
-/** Sends items by one request. @returns those that a topic did not take, by topic */
-type SendAll<T> = (items: readonly T[]) => Promise<ReadonlyMap<string, readonly T[]>>;
+type ByTopic<T> = ReadonlyMap<string, readonly T[]>;
+
+/** Sends items to their topics by one request. @returns those that a topic did not take */
+type SendAll<T> = (items: ByTopic<T>) => Promise<ByTopic<T>>;
 
 /** A request that takes longer holds up no other one: its broker may never answer. */
 const SLOW_MS = 500;
@@ -13,8 +15,8 @@ const SLOW_MS = 500;
 export const MOST_ITEMS = 16_000;
 
 interface Batch<T> {
-  readonly items: readonly T[];
-  readonly resolve: (unsent: ReadonlyMap<string, readonly T[]>) => void;
+  readonly items: ByTopic<T>;
+  readonly resolve: (unsent: ByTopic<T>) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -43,7 +45,7 @@ export function makeJointRequests<T>(
   function taken(): Batch<T>[] {
     let items = 0;
     const beyond = waiting.findIndex((batch, index) => {
-      items += batch.items.length;
+      for (const its of batch.items.values()) items += its.length;
       return index > 0 && items > MOST_ITEMS;
     });
     return waiting.splice(0, beyond < 0 ? waiting.length : beyond);
@@ -53,7 +55,7 @@ export function makeJointRequests<T>(
     beganAt = clock.now();
     inFlight++;
     try {
-      const unsent = await send(batches.flatMap((each) => each.items));
+      const unsent = await send(joined(batches));
       for (const { resolve } of batches) resolve(unsent);
     } catch (error) {
       for (const { reject } of batches) reject(error);
@@ -68,4 +70,14 @@ export function makeJointRequests<T>(
       waiting.push({ items, resolve, reject });
       beginIfDue();
     });
+}
+
+function joined<T>(batches: readonly Batch<T>[]): ByTopic<T> {
+  const all = new Map<string, readonly T[]>();
+  for (const { items } of batches)
+    for (const [topic, its] of items) {
+      const before = all.get(topic);
+      all.set(topic, before === undefined ? its : before.concat(its));
+    }
+  return all;
 }

@@ -15,10 +15,10 @@ import { MessageParts, VerdictWriter } from './verdict-writer';
 /** An answer on its way to its topic. */
 interface Verdict {
   readonly answer: PublishedAnswer;
-  readonly topic: string;
   /** The writer of the answer's batch. */
   readonly writer: VerdictWriter;
 }
+type VerdictsByTopic = ReadonlyMap<string, readonly Verdict[]>;
 
 export function makePublishByOperator(
   sender: TopicsSender,
@@ -27,22 +27,14 @@ export function makePublishByOperator(
 ): PublishVerdicts<Origin> {
   const parts = new MessageParts();
   const sendJointly = makeJointRequests<Verdict>(async (verdicts) => {
-    const counts = countsOf(verdicts);
-    const unsent = await sender.sendToTopics(verdicts, topicOf, ({ writer, answer }) =>
-      writer.encode(answer),
-    );
-    for (const [topic, count] of counts) if (!unsent.has(topic)) onVerdicts(topic, count, true);
+    const unsent = await sender.sendToTopics(verdicts, ({ writer, answer }) => writer.encode(answer));
+    for (const [topic, its] of verdicts) if (!unsent.has(topic)) onVerdicts(topic, its.length, true);
     return unsent;
   });
 
   /** The verdicts that need a request for their topic alone. */
-  async function notSentJointly(
-    verdicts: readonly Verdict[],
-    writer: VerdictWriter,
-  ): Promise<ReadonlyMap<string, readonly Verdict[]>> {
-    const [first] = verdicts;
-    if (first === undefined) return new Map();
-    if (verdicts.every(({ topic }) => topic === first.topic)) return new Map([[first.topic, verdicts]]);
+  async function notSentJointly(verdicts: VerdictsByTopic, writer: VerdictWriter): Promise<VerdictsByTopic> {
+    if (verdicts.size < 2) return verdicts;
     const unsent = await sendJointly(verdicts);
     const own = [...unsent].map(
       ([topic, its]) => [topic, its.filter((each) => each.writer === writer)] as const,
@@ -85,37 +77,31 @@ export function makePublishByOperator(
   };
 }
 
-const topicOf = ({ topic }: Verdict): string => topic;
-
-function countsOf(verdicts: readonly Verdict[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const { topic } of verdicts) counts.set(topic, (counts.get(topic) ?? 0) + 1);
-  return counts;
-}
-
 function explained(topic: string, text: string): string {
   return text.includes(topic) ? text : `${topic}: ${text}`;
 }
 
 /** The answers with a message, by whether their operator can have a topic. The others wait for no topic. */
 function sorted(answers: readonly PublishedAnswer[], topics: OperatorTopics, writer: VerdictWriter) {
-  const byConnection = new Map<Connection, string>();
+  const byConnection = new Map<Connection, Verdict[]>();
   const nameless = new Map<string, { error: Error; its: PublishedAnswer[] }>();
-  const named: Verdict[] = [];
+  const named = new Map<string, Verdict[]>();
   for (const answer of answers) {
     const { connection } = answer;
     if (connection === null || !hasMessage(answer)) continue;
     const known = byConnection.get(connection);
     if (known !== undefined) {
-      named.push({ answer, topic: known, writer });
+      known.push({ answer, writer });
       continue;
     }
     const operatorId = connection.operator.id;
     try {
       if (!nameless.has(operatorId)) {
         const topic = topics.topicOf(operatorId);
-        byConnection.set(connection, topic);
-        named.push({ answer, topic, writer });
+        const ofTopic = named.get(topic) ?? [];
+        ofTopic.push({ answer, writer });
+        named.set(topic, ofTopic);
+        byConnection.set(connection, ofTopic);
         continue;
       }
     } catch (error) {

@@ -42,8 +42,8 @@ function topicsIn(refuses: (topic: string) => boolean, crashes: () => boolean, p
     async send(topic, items, encode) {
       if (!(await take(topic, items, encode))) throw new Error(`${topic} refuses`);
     },
-    async sendToTopics(items, topicOf, encode) {
-      const byTopic = [...Map.groupBy(items, topicOf)];
+    async sendToTopics(items, encode) {
+      const byTopic = [...items];
       const taken = await Promise.all(byTopic.map(([topic, its]) => take(topic, its, encode)));
       return new Map(byTopic.filter((_, index) => !taken[index]));
     },

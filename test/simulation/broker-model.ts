@@ -108,13 +108,11 @@ export class BrokerModel {
 
   sender(worker: Actor, points: Readonly<Record<string, Point>>): TopicsSender {
     return {
-      sendToTopics: async (items, topicOf, encode) => {
+      sendToTopics: async (items, encode) => {
         const sent = await Promise.all(
-          items.map(async (item) => ({
-            item,
-            topic: topicOf(item),
-            messages: await messagesOf([item], encode),
-          })),
+          [...items].flatMap(([topic, its]) =>
+            its.map(async (item) => ({ item, topic, messages: await messagesOf([item], encode) })),
+          ),
         );
         const [first] = sent;
         const point = first && points[first.topic];
@@ -131,11 +129,10 @@ export class BrokerModel {
           return new Map();
         } catch {
           // An answer that names some partitions leaves the others to be sent again; no answer leaves all.
-          const unsent = sent.filter(({ item }) => !stored.has(item));
-          return Map.groupBy(
-            unsent.map(({ item }) => item),
-            topicOf,
+          const unsent = [...items].map(
+            ([topic, its]) => [topic, its.filter((item) => !stored.has(item))] as const,
           );
+          return new Map(unsent.filter(([, its]) => its.length > 0));
         }
       },
       send: async (topic, items, encode) => {

@@ -76,8 +76,8 @@ export function refusingFirst(sender: TopicsSender): TopicsSender {
       hasRefused = true;
       throw new Error('send verdicts: refused');
     },
-    async sendToTopics(items, topicOf, encode) {
-      return hasRefused ? sender.sendToTopics(items, topicOf, encode) : Map.groupBy(items, topicOf);
+    async sendToTopics(items, encode) {
+      return hasRefused ? sender.sendToTopics(items, encode) : items;
     },
   };
 }

@@ -15,8 +15,8 @@ async function main(): Promise<void> {
   const sender = await makeTopicsSender(kafka, () => undefined);
   const stopping: typeof sender = {
     ...sender,
-    async sendToTopics(items, topicOf, encode) {
-      await sender.sendToTopics(items, topicOf, encode);
+    async sendToTopics(items, encode) {
+      await sender.sendToTopics(items, encode);
       console.log('sent');
       return new Promise((resolve) => setTimeout(resolve, DEADLINE_MS, new Map()));
     },

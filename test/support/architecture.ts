@@ -78,7 +78,7 @@ export const LAYERS = {
     mayImport: ['lib', 'kafka/protocol', 'kafka/port', 'kafka/client/patches'],
   },
   'kafka/producer': {
-    files: /^src\/kafka\/(producer|partition-chooser)\.ts$/,
+    files: /^src\/kafka\/(producer|partition-chooser|partition-batches|send-to-topics)\.ts$/,
     mayImport: ['lib', 'kafka/protocol', 'kafka/client', 'kafka/client/patches'],
   },
   'kafka/admin': { files: /^src\/kafka\/admin\//, mayImport: ['lib', 'kafka/port', 'kafka/client'] },

@@ -137,9 +137,9 @@ export class RecordBatch {
   private position = HEADER_BYTES;
   private count = 0;
 
-  /** @param bytes the likely size of the batch; the buffer grows if it takes more */
-  constructor(bytes: number) {
-    this.buffer = Buffer.allocUnsafe(bytes);
+  /** @param room the likely size of the batch, or a buffer for it; a batch that outgrows it is copied */
+  constructor(room: number | Buffer) {
+    this.buffer = typeof room === 'number' ? Buffer.allocUnsafe(room) : room;
   }
 
   /** The size at present, before compression. */
@@ -164,11 +164,16 @@ export class RecordBatch {
 
   /** The complete batch, with one timestamp for all messages. @param timestampMs milliseconds since 1970 */
   async take(timestampMs: number, compressor: Compressor | null): Promise<Buffer> {
+    if (compressor === null) return this.takePlain(timestampMs);
     const plain = this.buffer.subarray(0, this.position);
-    if (compressor === null) return sealed(plain, this.count, timestampMs, 0);
     const body = await compressor.compress({ buffer: plain.subarray(HEADER_BYTES) });
     const batch = Buffer.concat([plain.subarray(0, HEADER_BYTES), body]);
     return sealed(batch, this.count, timestampMs, compressor.codec);
+  }
+
+  /** The same, not compressed, and at once. */
+  takePlain(timestampMs: number): Buffer {
+    return sealed(this.buffer.subarray(0, this.position), this.count, timestampMs, 0);
   }
 }
 

@@ -36,19 +36,21 @@ function scene() {
   const clock = new HandClock();
   const requests: string[] = [];
   const answers: { resolve(): void; reject(error: Error): void }[] = [];
-  const send = makeJointRequests<string>((items) => {
+  const sendToTopics = makeJointRequests<string>((byTopic) => {
+    const items = [...byTopic.values()].flat();
     requests.push(items.length > 9 ? `${items.length} items` : items.join(' '));
     return new Promise((resolve, reject) => {
-      answers.push({ resolve: () => resolve(new Map([['t', items]])), reject });
+      answers.push({ resolve: () => resolve(byTopic), reject });
     });
   }, clock);
+  const send = (items: readonly string[]) => sendToTopics(new Map([['t', items]]));
   const answer = async (error?: Error) => {
     const next = answers.shift();
     if (error === undefined) next?.resolve();
     else next?.reject(error);
     await turn();
   };
-  return { clock, requests, send, answer };
+  return { clock, requests, send, sendToTopics, answer };
 }
 
 test('the first batch is sent at once, and those that come meanwhile go together, in their order [S9]', async () => {
@@ -61,6 +63,15 @@ test('the first batch is sent at once, and those that come meanwhile go together
   expect(requests).toEqual(['a', 'b c d']);
   await answer();
   for (const other of others) expect((await other).get('t')).toEqual(['b', 'c', 'd']);
+});
+
+test('batches that go together keep their order in each topic [S9]', async () => {
+  const { requests, send, sendToTopics, answer } = scene();
+  void send(['a']);
+  void sendToTopics(new Map(Object.entries({ t: ['b'], u: ['c'] })));
+  void sendToTopics(new Map(Object.entries({ u: ['d'], t: ['e'] })));
+  await answer();
+  expect(requests).toEqual(['a', 'b e c d']);
 });
 
 test('a request has a limited number of verdicts, unless they are of one batch', async () => {

@@ -18,6 +18,10 @@ export interface ManyTopics {
    * refused. @param isFresh asks the brokers first
    */
   partitionsOf(topic: string, isFresh?: boolean): Promise<TopicPartitions>;
+  /** The same from the newest metadata, however old. */
+  knownPartitionsOf(topic: string): TopicPartitions;
+  /** Requests the metadata where it is old. */
+  refreshIfOld(): Promise<void>;
   /**
    * Sends batches by one request to each broker, once.
    *
@@ -57,6 +61,8 @@ export function producerOfManyTopics(kafka: Kafka, config: ProducerConfig): Many
       await (isFresh ? cluster.refreshMetadata() : cluster.refreshMetadataIfNecessary());
       return cluster.findTopicPartitionMetadata(topic);
     },
+    knownPartitionsOf: (topic) => cluster.findTopicPartitionMetadata(topic),
+    refreshIfOld: () => cluster.refreshMetadataIfNecessary(),
     async sendOnce(topics, timeoutMs, onStored) {
       const requests = [...byLeader(cluster, topics)].map(async ([nodeId, topicData]) => {
         const broker = await cluster.findBroker({ nodeId });

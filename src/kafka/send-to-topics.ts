@@ -1,0 +1,127 @@
+/** Sends items to many topics by one request to each broker, whatever the number of topics. */
+import { inTime, LATE, systemClock } from '../lib/clock';
+import { keyOf } from '../lib/topic-partition';
+import type { BatchesOfTopic, ManyTopics } from './client/patches/many-topics';
+import { EncodedBatch } from './client/patches/produce';
+import { type Encode, firstBatches, MOST_BATCH_BYTES, type PartitionBatch } from './partition-batches';
+import type { ChoosersOfMany, PartitionChooser } from './partition-chooser';
+import { RecordBatch } from './protocol/record-batch-writer';
+
+/** A request fails where the brokers do not acknowledge it within this time. */
+export const SEND_TIMEOUT_MS = 10_000;
+/** The likely bytes of a message to one of many topics. A batch that outgrows its buffer is copied. */
+const LIKELY_MESSAGE_BYTES = 512;
+
+/** The first items of a topic in their batches. */
+interface Sending<T> {
+  readonly topic: string;
+  readonly batches: readonly PartitionBatch<T>[];
+  /** The items that the batches have no room for. */
+  readonly next: readonly T[];
+}
+
+export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: ChoosersOfMany) {
+  /** See `TopicsSender`. */
+  return async <T>(
+    items: ReadonlyMap<string, readonly T[]>,
+    encode: Encode<T>,
+  ): Promise<ReadonlyMap<string, readonly T[]>> => {
+    const unsent = new Map<string, readonly T[]>();
+    let rest = items;
+    while (rest.size > 0) {
+      const choose = await choosersOf(rest.keys());
+      for (const [topic, its] of rest) if (!choose.has(topic)) unsent.set(topic, its);
+      const sending = inBatches(rest, encode, choose);
+      const isStored = await request(sending);
+      const next = new Map<string, readonly T[]>();
+      for (const { topic, batches, next: its } of sending) {
+        const refused = batches.filter(({ partition }) => !isStored(topic, partition));
+        if (refused.length > 0) unsent.set(topic, [...refused.flatMap((batch) => batch.items), ...its]);
+        else if (its.length > 0) next.set(topic, its);
+      }
+      rest = next;
+    }
+    return unsent;
+  };
+
+  /** The choosers of the topics that exist. A topic that is created late must not keep the others waiting. */
+  async function choosersOf(topics: Iterable<string>): Promise<ReadonlyMap<string, PartitionChooser>> {
+    await inTime(
+      systemClock,
+      choosers.refresh().catch(() => undefined),
+      SEND_TIMEOUT_MS,
+    );
+    const found = new Map<string, PartitionChooser>();
+    const unknown: string[] = [];
+    for (const topic of topics) {
+      const choose = choosers.known(topic);
+      if (choose === null) unknown.push(topic);
+      else found.set(topic, choose);
+    }
+    await Promise.all(
+      unknown.map(async (topic) => {
+        const made = choosers.of(topic).catch(() => LATE);
+        const choose = await inTime(systemClock, made, SEND_TIMEOUT_MS);
+        if (typeof choose === 'function') found.set(topic, choose);
+      }),
+    );
+    return found;
+  }
+
+  /** @returns whether the partition of a topic has stored its batch */
+  async function request<T>(
+    sending: readonly Sending<T>[],
+  ): Promise<(topic: string, partition: number) => boolean> {
+    const now = Date.now();
+    const stored = new Set<string>();
+    const topics: BatchesOfTopic[] = sending
+      .filter(({ batches }) => batches.length > 0)
+      .map(({ topic, batches }) => ({
+        topic,
+        batches: batches.map(({ partition, records }) => new EncodedBatch(partition, records.takePlain(now))),
+      }));
+    if (topics.length > 0) {
+      const sent = sendOnce(topics, SEND_TIMEOUT_MS, (topic, partition) => {
+        stored.add(keyOf({ topic, partition }));
+      });
+      // A topic whose batch is not stored is tried again, alone, and its error is thrown then.
+      await inTime(
+        systemClock,
+        sent.catch(() => undefined),
+        SEND_TIMEOUT_MS,
+      );
+    }
+    return (topic, partition) => stored.has(keyOf({ topic, partition }));
+  }
+}
+
+/** The first batches of all topics share one buffer: hundreds of small ones cost more than their messages. */
+function inBatches<T>(
+  items: ReadonlyMap<string, readonly T[]>,
+  encode: Encode<T>,
+  choose: ReadonlyMap<string, PartitionChooser>,
+): readonly Sending<T>[] {
+  let bytes = 0;
+  for (const its of items.values()) bytes += roomFor(its);
+  const shared = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  const sending: Sending<T>[] = [];
+  for (const [topic, its] of items) {
+    const chooser = choose.get(topic);
+    if (chooser === undefined) continue;
+    const room = roomFor(its);
+    const own = shared.subarray(at, at + room);
+    at += room;
+    let made = 0;
+    const newBatch = () => new RecordBatch(made++ === 0 ? own : room);
+    const { batches, taken } = firstBatches(its, encode, chooser, newBatch);
+    sending.push({ topic, batches, next: taken === its.length ? NONE : its.slice(taken) });
+  }
+  return sending;
+}
+
+function roomFor(items: readonly unknown[]): number {
+  return Math.min(items.length * LIKELY_MESSAGE_BYTES, MOST_BATCH_BYTES);
+}
+
+const NONE: readonly never[] = [];
