@@ -15,8 +15,8 @@ export interface PartitionBatch<T> {
 export const MOST_BATCH_BYTES = 512 * 1024;
 
 /**
- * The messages of the first items by partition, until one batch is full: at most MOST_BATCH_BYTES, or one larger
- * message.
+ * The messages of the first items by partition, until one batch is full: at most MOST_BATCH_BYTES, or one
+ * larger message.
  *
  * @param newBatch an empty batch with room for its likely bytes
  * @returns the batches, and the number of items in them

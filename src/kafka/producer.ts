@@ -6,6 +6,7 @@ import {
   type Producer,
   type ProducerConfig,
 } from 'kafkajs';
+import { BufferPool } from '../lib/buffer-pool';
 import { inTime, LATE, systemClock } from '../lib/clock';
 import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
 import { KafkaProblem, noPartition } from './client/errors';
@@ -81,6 +82,9 @@ export class RecordsRefused extends Error {
 
 /** Spare room of a batch: keys are not spread evenly, and a batch that outgrows its buffer is copied. */
 const ROOM = 1.125;
+
+/** The memory of batches. */
+const pool = new BufferPool();
 
 const COMPRESSIONS = {
   none: null,
@@ -168,9 +172,12 @@ function senderOf(
     const refused = new Map<T, string>();
     for (let rest = items; rest.length > 0; ) {
       const room = Math.min(Math.ceil(ROOM * likelyBytes), MOST_BATCH_BYTES);
-      const { batches, taken } = firstBatches(rest, encode, choose, () => new RecordBatch(room));
+      const newBatch = () => new RecordBatch(pool.take(room));
+      const { batches, taken } = firstBatches(rest, encode, choose, newBatch);
       likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
       if (batches.length > 0) await deliver(topic, batches, encode, refused, context);
+      // No request with these batches is in flight any more.
+      for (const { records } of batches) pool.give(records.memory);
       rest = rest.slice(taken);
     }
     if (refused.size > 0) throw new RecordsRefused(refused);

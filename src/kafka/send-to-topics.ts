@@ -1,4 +1,5 @@
 /** Sends items to many topics by one request to each broker, whatever the number of topics. */
+import { BufferPool } from '../lib/buffer-pool';
 import { inTime, LATE, systemClock } from '../lib/clock';
 import { keyOf } from '../lib/topic-partition';
 import type { BatchesOfTopic, ManyTopics } from './client/patches/many-topics';
@@ -20,6 +21,11 @@ interface Sending<T> {
   readonly next: readonly T[];
 }
 
+/**
+ * The first batches of all topics share one buffer: hundreds of small ones cost more than their messages.
+ */
+const pool = new BufferPool();
+
 export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: ChoosersOfMany) {
   /** See `TopicsSender`. */
   return async <T>(
@@ -31,8 +37,9 @@ export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: Cho
     while (rest.size > 0) {
       const choose = await choosersOf(rest.keys());
       for (const [topic, its] of rest) if (!choose.has(topic)) unsent.set(topic, its);
-      const sending = inBatches(rest, encode, choose);
-      const isStored = await request(sending);
+      const shared = pool.take(roomForAll(rest));
+      const sending = inBatches(rest, encode, choose, shared);
+      const isStored = await request(sending, () => pool.give(shared));
       const next = new Map<string, readonly T[]>();
       for (const { topic, batches, next: its } of sending) {
         const refused = batches.filter(({ partition }) => !isStored(topic, partition));
@@ -68,9 +75,13 @@ export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: Cho
     return found;
   }
 
-  /** @returns whether the partition of a topic has stored its batch */
+  /**
+   * @param onSettled called once nothing needs the batches any more
+   * @returns whether the partition of a topic has stored its batch
+   */
   async function request<T>(
     sending: readonly Sending<T>[],
+    onSettled: () => void,
   ): Promise<(topic: string, partition: number) => boolean> {
     const now = Date.now();
     const stored = new Set<string>();
@@ -85,25 +96,20 @@ export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: Cho
         stored.add(keyOf({ topic, partition }));
       });
       // A topic whose batch is not stored is tried again, alone, and its error is thrown then.
-      await inTime(
-        systemClock,
-        sent.catch(() => undefined),
-        SEND_TIMEOUT_MS,
-      );
+      const settled = sent.catch(() => undefined).then(onSettled);
+      await inTime(systemClock, settled, SEND_TIMEOUT_MS);
     }
     return (topic, partition) => stored.has(keyOf({ topic, partition }));
   }
 }
 
-/** The first batches of all topics share one buffer: hundreds of small ones cost more than their messages. */
+/** @param shared holds the first batch of each topic */
 function inBatches<T>(
   items: ReadonlyMap<string, readonly T[]>,
   encode: Encode<T>,
   choose: ReadonlyMap<string, PartitionChooser>,
+  shared: Buffer,
 ): readonly Sending<T>[] {
-  let bytes = 0;
-  for (const its of items.values()) bytes += roomFor(its);
-  const shared = Buffer.allocUnsafe(bytes);
   let at = 0;
   const sending: Sending<T>[] = [];
   for (const [topic, its] of items) {
@@ -118,6 +124,12 @@ function inBatches<T>(
     sending.push({ topic, batches, next: taken === its.length ? NONE : its.slice(taken) });
   }
   return sending;
+}
+
+function roomForAll(items: ReadonlyMap<string, readonly unknown[]>): number {
+  let bytes = 0;
+  for (const its of items.values()) bytes += roomFor(its);
+  return bytes;
 }
 
 function roomFor(items: readonly unknown[]): number {

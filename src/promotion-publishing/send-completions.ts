@@ -40,8 +40,7 @@ export async function sendCompletions(
   const topicOfMessage = ({ entry }: OutboxMessage) => topicOf.get(entry.operatorNo) ?? '';
   const sendable = messages.filter(({ entry }) => topicOf.has(entry.operatorNo));
   const byTopic = Map.groupBy(sendable, topicOfMessage);
-  const unsent =
-    byTopic.size < 2 ? byTopic : await sender.sendToTopics(byTopic, encodeMessages());
+  const unsent = byTopic.size < 2 ? byTopic : await sender.sendToTopics(byTopic, encodeMessages());
   for (const [topic, its] of byTopic) if (!unsent.has(topic)) onCompletions(topic, its.length, true);
   await Promise.all(
     [...unsent].map(async ([topic, its]) => {

@@ -142,6 +142,11 @@ export class RecordBatch {
     this.buffer = typeof room === 'number' ? Buffer.allocUnsafe(room) : room;
   }
 
+  /** Its memory. Free for another batch once nothing needs the bytes of this one. */
+  get memory(): Buffer {
+    return this.buffer;
+  }
+
   /** The size at present, before compression. */
   get bytes(): number {
     return this.position;

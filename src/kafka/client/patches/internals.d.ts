@@ -235,8 +235,11 @@ declare module 'kafkajs/src/protocol/requests/produce' {
     }
     interface Made {
       readonly request: { readonly encode: () => Promise<Encoder> };
-      /** `parse` throws the error of the first partition with one. */
-      readonly response: { readonly parse: (answer: unknown) => Promise<unknown> };
+      readonly response: {
+        readonly decode: (bytes: Buffer) => Promise<unknown>;
+        /** @throws the error of the first partition with one */
+        readonly parse: (answer: unknown) => Promise<unknown>;
+      };
     }
   }
   const produce: { protocol: (about: { version: number }) => (options: produce.Options) => produce.Made };

@@ -4,8 +4,8 @@
  * the error of each partition, where kafkajs would throw the first.
  */
 import type { Message } from 'kafkajs';
-import type Encoder from 'kafkajs/src/protocol/encoder';
 import produce from 'kafkajs/src/protocol/requests/produce';
+import { BufferPool } from '../../../lib/buffer-pool';
 import { EncoderWithFront, installFront } from './request-front';
 
 /** All messages to a partition in one request, encoded as one batch, in the shape of a kafkajs message. */
@@ -21,6 +21,8 @@ export class EncodedBatch implements Message {
 /** The newest produce request of kafkajs 2.2.4, which we extend. Every broker from 2.1 to 4.x accepts it. */
 const VERSION = 7;
 const original = produce.protocol;
+/** The memory of requests. */
+const pool = new BufferPool();
 
 /** Extends the requests of every client of this process. Requests with other messages stay unchanged. */
 export function installProduceEncoder(): void {
@@ -37,10 +39,28 @@ function withEncodedBatches(options: produce.Options, made: produce.Made): produ
     batches: partitions.flatMap(({ messages }) => messages.filter((each) => each instanceof EncodedBatch)),
   }));
   if (topics.every(({ batches }) => batches.length === 0)) return made;
+  const { response } = made;
+  let memory: Buffer | null = null;
   return {
-    request: { ...made.request, encode: async () => encode(options, topics) },
-    // The sender reads the errors: one topic that refuses must not fail the others.
-    response: topics.length > 1 ? { ...made.response, parse: async (answer) => answer } : made.response,
+    request: {
+      ...made.request,
+      async encode() {
+        const encoder = encode(options, topics);
+        ({ memory } = encoder);
+        return encoder;
+      },
+    },
+    response: {
+      ...response,
+      async decode(bytes) {
+        // A broker answers a whole request, so all of it has been sent.
+        if (memory !== null) pool.give(memory);
+        memory = null;
+        return response.decode(bytes);
+      },
+      // The sender reads the errors: one topic that refuses must not fail the others.
+      ...(topics.length > 1 && { parse: async (answer) => answer }),
+    },
   };
 }
 
@@ -48,8 +68,8 @@ function withEncodedBatches(options: produce.Options, made: produce.Made): produ
 function encode(
   { acks, timeout }: produce.Options,
   topics: readonly { readonly topic: string; readonly batches: readonly EncodedBatch[] }[],
-): Encoder {
-  const encoder = new EncoderWithFront(bytesOf(topics))
+): EncoderWithFront {
+  const encoder = new EncoderWithFront(bytesOf(topics), pool)
     .writeString(null) // no transaction
     .writeInt16(acks)
     .writeInt32(timeout)

@@ -4,6 +4,7 @@
  * messages would be copied twice more.
  */
 import Encoder from 'kafkajs/src/protocol/encoder';
+import type { BufferPool } from '../../../lib/buffer-pool';
 
 /** The length, the fixed part of the header, and a client id of usual length. */
 const FRONT_BYTES = 4 + 10 + 246;
@@ -12,10 +13,17 @@ const FRONT_BYTES = 4 + 10 + 246;
 const fronts = new WeakMap<Encoder, { readonly whole: Buffer; readonly from: number }>();
 
 export class EncoderWithFront extends Encoder {
-  /** @param bytes of the request; one that outgrows them is copied by kafkajs as usual */
-  constructor(bytes: number) {
+  /** The whole buffer. */
+  readonly memory: Buffer;
+
+  /**
+   * @param bytes of the request; one that outgrows them is copied by kafkajs as usual
+   * @param pool has the memory
+   */
+  constructor(bytes: number, pool: BufferPool) {
     super(0);
-    const whole = Buffer.allocUnsafe(FRONT_BYTES + bytes);
+    const whole = pool.take(FRONT_BYTES + bytes);
+    this.memory = whole;
     this.buf = whole.subarray(FRONT_BYTES);
     fronts.set(this, { whole, from: FRONT_BYTES });
   }

@@ -2,6 +2,7 @@
 import Encoder from 'kafkajs/src/protocol/encoder';
 import createRequest from 'kafkajs/src/protocol/request';
 import { EncoderWithFront, installFront } from '../../../../src/kafka/client/patches/request-front';
+import { BufferPool } from '../../../../src/lib/buffer-pool';
 
 beforeAll(installFront);
 
@@ -21,7 +22,7 @@ test.each([
   ['a longer client id', 'x'.repeat(247), 2_000, false],
   ['more bytes than were announced', 'promo-intake', 100, false],
 ])('has the bytes that kafkajs writes, with %s', async (_, clientId, bytes, isInPlace) => {
-  const payload = written(new EncoderWithFront(bytes));
+  const payload = written(new EncoderWithFront(bytes, new BufferPool()));
   const { buffer } = payload.buf;
   const made = await requestOf(payload, clientId);
   const expected = await requestOf(written(new Encoder()), clientId);
