@@ -23,6 +23,7 @@ import {
   publishingOf,
   type ReadRequest,
 } from './deciding';
+import { type Departing, Departure } from './departure';
 import { type Claimed, type RequestMode, readHead } from './head';
 import { type Place, Places } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
@@ -48,7 +49,7 @@ const DECIDING = { places: 48, share: 36, waiting: 500, waitingShare: 250 };
  * connection to Postgres.
  */
 const REHEARSING = { places: 2, share: 1, waiting: 32, waitingShare: 8 };
-/** A rehearsal that waits for its place holds one of these. */
+/** A rehearsal or a reconciliation holds one of these until its answer has left. */
 const READING_REHEARSALS = { places: 8, share: 4, waiting: 32, waitingShare: 8 };
 /** Every request is answered within this time, decided or not. A retry returns a decision that came later. */
 const ANSWER_WITHIN_MS = 20_000;
@@ -87,7 +88,7 @@ export interface WebhookDeps extends DecidingDeps {
 }
 
 /** A request, with the facts about its network connection. */
-export interface Incoming {
+export interface Incoming extends Departing {
   readonly request: IncomingMessage;
   readonly requestId: string;
   /** By the clock. */
@@ -104,8 +105,6 @@ export interface Incoming {
   onSigned(connectionId: string): void;
   /** Called just before the body is read. */
   onReading(): void;
-  /** Resolves once the answer has left, or can no longer leave. */
-  readonly sent: Promise<unknown>;
 }
 
 /** A request whose signature is valid. */
@@ -120,6 +119,8 @@ interface SignedRequest {
   readonly msLeft: () => number;
   /** Releases the place for reading. */
   readonly endReading: () => void;
+  /** Keeps that place until this answer has left. */
+  readonly keepReading: (answer: Promise<HttpAnswer>) => void;
 }
 
 export interface Handler {
@@ -184,7 +185,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
     const readers = mode === 'decide' ? reading : readingRehearsals;
     const place = await readers.take(sender, msLeft(), () => evictReading());
     if (typeof place === 'string') return noPlaceRefusal(place);
-    let isRefusedLate = false;
+    let [isRefusedLate, isKept] = [false, false];
     try {
       incoming.onReading();
       const body = readRequestBody(request, maxBytes);
@@ -202,32 +203,46 @@ export function makeHandler(deps: WebhookDeps): Handler {
       }
       origin.isSigned = true;
       incoming.onSigned(connectionId);
+      const departure = new Departure(clock, incoming);
+      evictReading = departure.hurry;
       const endReading = () => place.release();
+      const keepReading = (answer: Promise<HttpAnswer>) => {
+        isKept = true;
+        void departure.ended(answer).then(endReading);
+      };
       const decided = { signature, expiresAt: expiryOf(signed) };
-      return await answerSigned[mode]({ incoming, connectionId, bytes, msLeft, endReading, ...decided });
+      const held = { endReading, keepReading };
+      return await answerSigned[mode]({ incoming, connectionId, bytes, msLeft, ...held, ...decided });
     } finally {
       if (isRefusedLate) evictReading = releaseLater(clock, place);
-      else place.release();
+      else if (!isKept) place.release();
     }
   }
 
-  /** Answers a signed request by its mode. Each holds the place for reading until it has its next place. */
+  /**
+   * Answers a signed request by its mode. Each holds the place for reading until it has its next place, or until
+   * its answer has left.
+   */
   const answerSigned: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
-    async reconcile({ incoming, connectionId, bytes, msLeft, endReading }) {
-      endReading();
-      return answerInTime(answerReconciliation(incoming, connectionId, bytes, msLeft()));
+    async reconcile({ incoming, connectionId, bytes, msLeft, keepReading }) {
+      const answer = answerReconciliation(incoming, connectionId, bytes, msLeft());
+      keepReading(answer);
+      return answerInTime(answer);
     },
-    async rehearse({ incoming, connectionId, bytes, msLeft, endReading }) {
-      const held = await rehearsing.take(connectionId, msLeft(), () => undefined);
+    async rehearse({ incoming, connectionId, bytes, msLeft, keepReading }) {
+      const held = await rehearsing.take(connectionId, msLeft());
       if (typeof held === 'string') return noPlaceRefusal(held);
-      endReading();
       const { request, began } = incoming;
-      return observe(routeOf(request), request.headers.traceparent, began, () =>
-        answerRehearsal(incoming, connectionId, bytes, held),
-      );
+      return observe(routeOf(request), request.headers.traceparent, began, () => {
+        // The store may answer later than the sender is answered.
+        const answer = answerRehearsal(incoming, connectionId, bytes).finally(() => held.release());
+        keepReading(answer);
+        return answerInTime(answer);
+      });
     },
     async decide({ incoming, connectionId, bytes, msLeft, endReading, signature, expiresAt }) {
-      let evict = (): void => undefined;
+      const departure = new Departure(clock, incoming);
+      let evict = departure.hurry;
       const held = await deciding.take(connectionId, msLeft(), () => evict());
       if (typeof held === 'string') return noPlaceRefusal(held);
       endReading();
@@ -236,9 +251,10 @@ export function makeHandler(deps: WebhookDeps): Handler {
         const decideFresh = () => answerDecision(incoming, connectionId, bytes, msLeft());
         const replay = replays.answer(connectionId, signature, expiresAt, decideFresh);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
-        void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {
-          const isRefused = decided.status === 'fulfilled' && isRefusal(decided.value);
-          if (isRefused && bytes.length > LARGE_BYTES) evict = releaseLater(clock, held);
+        const isRefused = replay.answer.then(isRefusal, () => false);
+        void departure.ended(replay.answer).then(async () => {
+          const isSlowedDown = (await isRefused) && bytes.length > LARGE_BYTES && !departure.isAwaited;
+          if (isSlowedDown) evict = releaseLater(clock, held);
           else held.release();
         });
         return answerInTime(replay.answer);
@@ -247,22 +263,16 @@ export function makeHandler(deps: WebhookDeps): Handler {
   };
 
   /**
-   * The place is held until the store has answered, however late the sender's answer is. The answer is never
-   * that of an earlier request: the signature does not cover the address, so a real request may have it, too.
+   * The answer is never that of an earlier request: the signature does not cover the address, so a real request
+   * may have it, too.
    */
-  function answerRehearsal(
+  async function answerRehearsal(
     { requestId, address }: Incoming,
     connectionId: string,
     body: Buffer,
-    held: Place,
   ): Promise<HttpAnswer> {
     const read = readEvents(body);
-    const answer =
-      'status' in read
-        ? Promise.resolve<HttpAnswer>(read)
-        : rehearseRequest(connectionId, { requestId, address, ...read });
-    void Promise.allSettled([answer]).then(() => held.release());
-    return answerInTime(answer);
+    return 'status' in read ? read : rehearseRequest(connectionId, { requestId, address, ...read });
   }
 
   /** It needs no replays: it changes nothing, so the same request may be answered twice. */

@@ -134,6 +134,9 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
         ...{ request, requestId, began, address, network: networkOf(address), sent: exchange.sent },
         hasSigned: (id) => !peer.isProxy && peer.signedIds.has(id),
         onSigned: (id) => peers.sign(peer, id),
+        dropUnread: () => {
+          if (!peer.isEnded) drop(peer, 'unread', { requestId });
+        },
         onReading: () => {
           if (exchange.isWaiting) response.writeContinue();
           exchange.isWaiting = false;

@@ -40,18 +40,21 @@ export interface RawRequest {
   /** `whsec_...` */
   readonly secret: string;
   readonly body: string;
+  /** Absent: that of events. */
+  readonly path?: string;
   /** Further lines of its head. */
   readonly more?: readonly string[];
 }
 
 /** The head of a signed request. Its body follows. */
-export function signedHead({ connectionId, secret, body, more = [] }: RawRequest): string {
+export function signedHead({ connectionId, secret, body, more = [], ...rest }: RawRequest): string {
+  const { path = `/v1/events/${connectionId}` } = rest;
   const id = `msg_${randomUUID()}`;
   const timestamp = String(Math.floor(Date.now() / 1000));
   const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   const lines = [
-    `POST /v1/events/${connectionId} HTTP/1.1`,
+    `POST ${path} HTTP/1.1`,
     ...['host: here', 'content-type: application/json', `content-length: ${Buffer.byteLength(body)}`],
     ...[`webhook-id: ${id}`, `webhook-timestamp: ${timestamp}`, `webhook-signature: v1,${signature}`],
     ...more,

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { until } from '../../../dev/servers/deadline';
+import { sleep, until } from '../../../dev/servers/deadline';
 import type { Envelope } from '../../../src/intake/delivery';
 import type { IntakeResult } from '../../../src/intake/intake';
 import { NoSuchConnection } from '../../../src/intake/undecided';
@@ -15,6 +15,7 @@ import type { WebhookDeps } from '../../../src/webhook/handler';
 import { type ServerDeps, serveWebhook, type Webhook } from '../../../src/webhook/server';
 import { sign } from '../../../src/webhook/signature';
 import { aBet, aConnection } from '../../support/builders';
+import { signedText as signedRequest } from '../../support/raw-http';
 import { aSecret, senderTo } from '../../support/webhook';
 
 const secret = aSecret();
@@ -488,6 +489,40 @@ describe('reconciliation', () => {
     finish();
     await hanging;
     expect((await send({ event_ids: [] }, { path })).status).toBe(200);
+  });
+
+  test('an unread answer gives its place to a request that waits, so the memory of unread answers has a limit [W8]', async () => {
+    const standing = { state: 'never_received', reason: null, action: 'resend', details: [] } as const;
+    const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), {
+      reconciliation: {
+        scopeOf: async () => scope,
+        reconciler: {
+          reconcile: async (_, entries) =>
+            entries.map(({ eventId }) => ({
+              ...{ ...standing, eventId, contentDiffers: false, remedy: 'x'.repeat(1_000) },
+            })),
+        },
+      },
+    });
+    // An answer of 7 MB: more than a connection holds on its way.
+    const body = JSON.stringify({ event_ids: Array.from({ length: 7_000 }, (_, n) => `e-${n}`) });
+    const sockets: Socket[] = [];
+    for (let sent = 0; sent < 7; sent++) {
+      const socket = talk(webhook, signedRequest({ connectionId: 'hook', secret, body, path }));
+      socket.pause();
+      sockets.push(socket);
+      await sleep(100);
+    }
+    const unread = async () => {
+      const { values } = await metrics.webhookDropped.get();
+      return values.find(({ labels }) => labels.why === 'unread')?.value ?? 0;
+    };
+    await until(
+      'unread answers are dropped long before ten seconds',
+      5_000,
+      async () => (await unread()) >= 2,
+    );
+    for (const socket of sockets) socket.destroy();
   });
 
   test('without reconciliation there is no such path', async () => {
