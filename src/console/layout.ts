@@ -84,8 +84,12 @@ export interface Linked {
   readonly round_id?: string | null;
 }
 
+/** The end of an id that promo.stored_id has shortened. No look-up finds the event by it. */
+const SHORTENED = /\.\.\. sha256:[0-9a-f]{64}$/;
+
 export function eventLink(scope: OperatorScope, { feed_id, event_id = null }: Linked): Html | null {
   if (event_id === null || feed_id === null) return null;
+  if (SHORTENED.test(event_id)) return html`<span class="id">${shownText(event_id)}</span>`;
   const to = linkTo('/event', { feed: ownNameOf(scope, feed_id), id: event_id });
   return html`<a class="id" href="${to}">${shownText(event_id)}</a>`;
 }

@@ -21,6 +21,11 @@ interface Source {
   readonly takes?: readonly string[];
   /** The columns that the console reads. None names a player. */
   readonly columns: string;
+  /**
+   * Columns with an id of any length. They are read as promo.stored_id returns them. Otherwise one operator with
+   * long ids could use up the memory of the console.
+   */
+  readonly long?: readonly string[];
 }
 
 const SOURCES = {
@@ -28,6 +33,7 @@ const SOURCES = {
     view: 'promo.verdicts',
     columns:
       'feed_id event_id verdict reason connection_id brand kind round_id game_id amount currency occurred_at decided_at counted counts_now verdict_id reference_version source_topic source_partition source_offset',
+    long: ['event_id', 'brand', 'game_id'],
   },
   deliveries: {
     view: 'promo.deliveries',
@@ -39,6 +45,7 @@ const SOURCES = {
     view: 'promo.rounds',
     columns:
       'feed_id round_id refunded refunded_by refunded_at settled brand currency counted_bet counted_win counted_settled below_min_bet opened_at',
+    long: ['refunded_by'],
   },
   entries: {
     view: 'promo.ledger',
@@ -66,19 +73,23 @@ const SOURCES = {
     view: 'promo.explain_progress',
     takes: ['promotion', 'player'],
     columns: 'step happened_at what_happened why what_next',
+    long: ['what_happened'],
   },
 } as const satisfies Readonly<Record<string, Source>>;
 export type SourceName = keyof typeof SOURCES;
 
 /** The rows of a view that belong to the operator. Every read of the store passes here. */
 function sourceFor(text: string, name: SourceName): string {
-  const { view, takes, columns }: Source = SOURCES[name];
+  const { view, takes, columns, long = [] }: Source = SOURCES[name];
   const used = columns.split(' ').filter((column) => new RegExp(`\\b${column}\\b`).test(text));
   const rows =
     takes === undefined
       ? `${view} where operator_id = $1`
       : `${view}(${['$1', ...takes.map((each) => `:${each}`)].join(', ')})`;
-  return `${name} as not materialized (\n  select ${used.join(', ')}\n  from ${rows}\n)`;
+  const read = used.map((column) =>
+    long.includes(column) ? `promo.stored_id(${column}) as ${column}` : column,
+  );
+  return `${name} as not materialized (\n  select ${read.join(', ')}\n  from ${rows}\n)`;
 }
 
 /** The functions of the store that a query may call. They read no table. */

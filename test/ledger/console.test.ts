@@ -2,6 +2,7 @@
  * The queries of the console as the role of a reader, for two operators with equal ids. A page runs each, and
  * a person pastes it.
  */
+import { eventLink } from '../../src/console/layout';
 import { BadParameter, readParameters } from '../../src/console/parameters';
 import { QUERIES } from '../../src/console/queries';
 import { makePageReader, ReaderIsBusy } from '../../src/console/reader';
@@ -17,7 +18,7 @@ import {
   PROMOTION,
   PSEUDONYM,
 } from '../support/console';
-import { rowsOf, withClient } from '../support/ledger';
+import { aBet, aRefund, rowsOf, withClient } from '../support/ledger';
 
 let world: ConsoleWorld;
 let pool: PostgresPool;
@@ -189,6 +190,31 @@ test('one operator has two places, and another one finds the others free', async
   end();
   await Promise.all(held);
   await expect(page(scope, async () => 'read')).resolves.toBe('read');
+});
+
+test('a page shows no id in full that is longer than 1,000 bytes, so that no operator uses up its memory', async () => {
+  const long = (letter: string) => letter.repeat(2_000_000);
+  const ids = { round_id: 'r-long', game: { id: long('g') } };
+  await world.store
+    .partition('acme', 4)
+    .read(
+      aBet({ ...ids, event_id: long('e') }),
+      aBet({ ...ids, event_id: long('d'), brand: 'unknown' }),
+      aRefund({ ...ids, event_id: long('f') }),
+    );
+  const scope = new OperatorScope('acme');
+  let shortened = 0;
+  for (const [, query] of ALL) {
+    const { rows } = await open()(scope, (reader) => reader.read(query, valuesFor(query, 'r-long')));
+    const texts = rows.flatMap((row) => Object.values(row)).map((text) => text ?? '');
+    expect(texts.filter(({ length }) => length > 1_000)).toEqual([]);
+    shortened += texts.filter((text) => / sha256:/.test(text)).length;
+  }
+  // The events of the round, its refund, and the samples of the overview.
+  expect(shortened).toBeGreaterThan(4);
+  expect(
+    String(eventLink(scope, { feed_id: 'acme', event_id: `${'e'.repeat(200)}... sha256:${'0'.repeat(64)}` })),
+  ).not.toContain('href');
 });
 
 test('a parameter that no page has, or that names another operator, is refused', () => {
