@@ -1,8 +1,9 @@
 /** The versions that a generation of the fold counts (docs/rules.md, P17). */
+import { shownId } from '../domain/event/id-key';
 import type { Session, Statement } from '../postgres/transaction';
 import { BEFORE_ALL, later } from '../promotions/calendar';
 import type { PromotionVersion } from '../promotions/counting';
-import { compilePromotion } from '../promotions/terms';
+import { type CompiledPromotion, compilePromotion } from '../promotions/terms';
 import { microsOf, readMicros, timestampText } from './times';
 import { readPromotionVersions, type StoredPromotionVersion } from './versions';
 
@@ -38,11 +39,20 @@ export class VersionCache {
     const known = this.compiled.get(key);
     if (known?.text === text) return known.version;
     // A definition never changes, and its windows are computed once.
-    const promotion = known?.version.promotion ?? compilePromotion(definition);
+    const promotion = known?.version.promotion ?? withShownGames(compilePromotion(definition));
     const compiled = { promotionNo, version, promotion, since, until, removedAt };
     this.compiled.set(key, { text, version: compiled });
     return compiled;
   }
+}
+
+/** Shortens the games of its lists as those of entries: see ledger-columns.ts. */
+function withShownGames({ terms, ...rest }: CompiledPromotion): CompiledPromotion {
+  const shown = ({ games, ...term }: CompiledPromotion['terms'][number]) => ({
+    ...term,
+    games: games === null ? null : new Set([...games].map(shownId)),
+  });
+  return { ...rest, terms: terms.map(shown) };
 }
 
 /**

@@ -20,10 +20,15 @@ export interface Refund {
   readonly opensAfter: number | null;
 }
 
-/** @param feed the row with the operator of an entry `h` */
+/**
+ * A sender chooses the length of a game, and a slice has thousands of them. So each is read as promo.stored_id
+ * returns it, and VersionCache shortens the lists of games in the same way.
+ *
+ * @param feed the row with the operator of an entry `h`
+ */
 export const entryBy = (
   feed: string,
-): string => `h.verdict_id, ${feed}.operator_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), h.game_id,
+): string => `h.verdict_id, ${feed}.operator_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), promo.stored_id(h.game_id),
   ${sentOf('h.occurred_at')}, ${sentOf('h.decided_at')}`;
 /** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict. */
 export const ENTRY = entryBy('f');

@@ -38,7 +38,10 @@ where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at 
 /** Entries of the slice, and its refunds. Only they have an event id. Of one round there may be several. */
 const READ: Statement = {
   name: 'promotions_read',
-  text: inSlice(`null, null, case when h.kind = 4 then h.event_id end, ${ENTRY}`, ENTRY_NAMES),
+  text: inSlice(
+    `null, null, case when h.kind = 4 then promo.stored_id(h.event_id) end, ${ENTRY}`,
+    ENTRY_NAMES,
+  ),
 };
 /** The same, and records where the entries of rounds are. */
 const READ_AND_RECORD: Statement = {
@@ -50,14 +53,14 @@ const READ_AND_RECORD: Statement = {
   select $6, round_no, max(verdict_id), max(decided_at), count(*), array_agg(verdict_id), array_agg(place)
   from found where kind <> 4 and round_no is not null group by round_no order by round_no
 )
-select null, null, case when h.kind = 4 then h.event_id end, ${entryBy('h')} from found h ${BRAND_AND_CURRENCY}`,
+select null, null, case when h.kind = 4 then promo.stored_id(h.event_id) end, ${entryBy('h')} from found h ${BRAND_AND_CURRENCY}`,
 };
 /** The refunds that are the first of their rounds: each takes back what came before. */
 const READ_REFUNDS: Statement = {
   name: 'promotions_read_refunds',
   text: `select w.change_no, ${finiteMicrosOf('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $4::timestamptz
 from unnest($1::bigint[], $2::bigint[], $3::text[]) w (change_no, round_no, event_id)
-cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no and x.refunded_by = w.event_id offset 0) x`,
+cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no and promo.stored_id(x.refunded_by) = w.event_id offset 0) x`,
 };
 /**
  * Reversals of rounds that opened a moment before the slice. One scan finds all of them: entries of a round

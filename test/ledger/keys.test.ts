@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { KINDS, kindCode } from '../../src/domain/event/event';
-import { storedId } from '../../src/domain/event/id-key';
+import { shownId, storedId } from '../../src/domain/event/id-key';
 import { CURRENCIES } from '../../src/domain/event/money';
 import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict/reasons';
 import { idKey } from '../support/id-key';
@@ -105,6 +105,12 @@ test('an id in a view is the id itself up to 1,000 bytes, else its beginning and
   // As older versions store and show an id, and as this version does.
   expect(await askFor(long.map(storedId))).toEqual(long.map(shown));
   expect(await askFor(long.map(shown))).toEqual(long.map(shown));
+  // The same function, as promotions use it.
+  expect([...whole, ...long, ...long.map(storedId)].map(shownId)).toEqual([
+    ...whole,
+    ...long.map(shown),
+    ...long.map(shown),
+  ]);
   expect(Math.max(...long.map((id) => Buffer.byteLength(shown(id))))).toBeLessThan(1_000);
 });
 

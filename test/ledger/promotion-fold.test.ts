@@ -2,6 +2,8 @@
 import { makeRandom, type Random } from '../../dev/random';
 import { sleep } from '../../dev/servers/deadline';
 import { type Fold, makeFold } from '../../src/fold/fold';
+import { inTransaction, type Session } from '../../src/postgres/transaction';
+import { readCountedRows } from '../../src/promotion-store/credits';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import type { Takeover } from '../../src/promotions/timeline';
@@ -139,6 +141,45 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     expect(changes).toBeGreaterThan(0);
   },
 );
+
+test('long games and ids take no more memory of a slice than short ones, and count as they are listed', async () => {
+  const game = (letter: string) => ({ game: { id: letter.repeat(2_000) } });
+  await apply(`id: long, type: bet_count, games: [${'g'.repeat(2_000)}], target: 2, completes: each`);
+  const refund = 'r'.repeat(2_000);
+  await store
+    .partition('acme')
+    .read(
+      aBet({ event_id: 'a', round_id: 'r-1', ...game('g') }),
+      aBet({ event_id: 'b', round_id: 'r-2', ...game('g') }),
+      aBet({ event_id: 'c', round_id: 'r-3', ...game('h') }),
+      aBet({ event_id: 'd', round_id: 'r-4', ...game('g') }),
+      aRefund({ event_id: refund, round_id: 'r-4' }),
+    );
+  const fold = aFold();
+  await foldAll(fold);
+  const state = await storedState();
+  expect(state).toEqual(await expectedState());
+  expect(state).toEqual([expect.stringMatching(/^long .*=2 /)]);
+  const longest = await inTransaction(store.pool, async (session) => {
+    const lengths: number[] = [];
+    const query: Session['query'] = async (...statement) => {
+      const rows = await session.query(...statement);
+      lengths.push(...rows.flat().map((text) => text?.length ?? 0));
+      return rows;
+    };
+    const slice = {
+      generation: 1,
+      after: -1,
+      upTo: 2 ** 50,
+      since: '2000-01-01',
+      isInOrder: true,
+      isShown: true,
+    };
+    await readCountedRows({ query }, slice, { operatorIds: ['acme'], kinds: ['bet'] });
+    return Math.max(...lengths);
+  });
+  expect(longest).toBeLessThan(300);
+});
 
 test('promotions are applied beside an intake and a fold that run, and count as their last versions [P21]', async () => {
   const random = makeRandom(99);

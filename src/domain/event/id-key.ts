@@ -47,9 +47,29 @@ const KEPT_CHARACTERS = 1_000;
  */
 export function storedId(id: string): string {
   if (id.length * 3 <= MAX_WHOLE_ID_BYTES || Buffer.byteLength(id) <= MAX_WHOLE_ID_BYTES) return id;
+  return `${firstCharacters(id, KEPT_CHARACTERS)}... sha256:${hash('sha256', id)}`;
+}
+
+/** The longest id that views show whole, in bytes of UTF-8. */
+const MAX_SHOWN_ID_BYTES = 1_000;
+const SHOWN_CHARACTERS = 200;
+
+/** An id as views show it: `promo.stored_id` is the same function in SQL. */
+export function shownId(id: string): string {
+  if (id.length * 3 <= MAX_SHOWN_ID_BYTES || Buffer.byteLength(id) <= MAX_SHOWN_ID_BYTES) return id;
+  const [, begin = '', digest = ''] = STORED.exec(id) ?? [];
+  if (digest !== '') return firstCharacters(begin, SHOWN_CHARACTERS) + digest;
+  return `${firstCharacters(id, SHOWN_CHARACTERS)}... sha256:${hash('sha256', id)}`;
+}
+
+/** An id that `storedId` has shortened. */
+const STORED = /^(.{1000})(\.\.\. sha256:.{64})$/su;
+
+function firstCharacters(text: string, count: number): string {
   // A character has at most two units.
-  const kept = Array.from(id.slice(0, 2 * KEPT_CHARACTERS)).slice(0, KEPT_CHARACTERS);
-  return `${kept.join('')}... sha256:${hash('sha256', id)}`;
+  return Array.from(text.slice(0, 2 * count))
+    .slice(0, count)
+    .join('');
 }
 
 /** The digit's value by character code; 0xff for any other character than a lower-case hexadecimal digit. */
