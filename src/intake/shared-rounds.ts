@@ -8,6 +8,8 @@ import type { Item } from '../domain/verdict/decide';
 const SAMPLED_OF = 16;
 /** Rounds that are remembered; the one seen first is forgotten first. */
 const MAX_ROUNDS = 512;
+/** A longer id is not remembered: a sender chooses its length. */
+const MAX_ID_LENGTH = 256;
 /** The characters of a round id that choose the sample: the last ones, which differ most. */
 const HASHED_CHARS = 12;
 /**
@@ -34,7 +36,7 @@ export function makeSharedRounds(): SharedRounds {
       for (const item of items) {
         if (item.type !== 'keyed' || item.source === null) continue;
         const { roundId } = item.fields;
-        if (roundId === null || !isSampled(roundId)) continue;
+        if (roundId === null || roundId.length > MAX_ID_LENGTH || !isSampled(roundId)) continue;
         const { partitionNo } = item.source;
         const before = partitionOf.get(roundId);
         if (before !== undefined) changing += ((before === partitionNo ? 0 : 1) - changing) * WEIGHT;

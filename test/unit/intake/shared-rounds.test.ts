@@ -56,6 +56,18 @@ it('notices within a few thousand rounds that the keys of records have changed',
   expect(shared.areShared()).toBe(true);
 });
 
+it('remembers no round id that is longer than 256 characters, since a sender chooses its length', () => {
+  for (const [length, isRemembered] of [
+    [256, true],
+    [257, false],
+  ] as const) {
+    const shared = makeSharedRounds();
+    for (let offset = 0; offset < 5_000; offset++)
+      shared.observe([item(`${'x'.repeat(length - 4)}${1_000 + (offset >> 3)}`, offset % 8, offset)]);
+    expect(shared.areShared()).toBe(isRemembered);
+  }
+});
+
 it('counts neither events without a round nor those of the webhook', () => {
   const shared = makeSharedRounds();
   for (let offset = 0; offset < 5_000; offset++)
