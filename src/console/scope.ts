@@ -22,8 +22,8 @@ interface Source {
   /** The columns that the console reads. None names a player. */
   readonly columns: string;
   /**
-   * Columns with an id of any length. They are read as promo.stored_id returns them. Otherwise one operator with
-   * long ids could use up the memory of the console.
+   * Columns with an id of any length. They are read as promo.stored_id returns them. Otherwise one operator
+   * with long ids could use up the memory of the console.
    */
   readonly long?: readonly string[];
 }

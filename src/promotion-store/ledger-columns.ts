@@ -21,8 +21,8 @@ export interface Refund {
 }
 
 /**
- * A sender chooses the length of a game, and a slice has thousands of them. So each is read as promo.stored_id
- * returns it, and VersionCache shortens the lists of games in the same way.
+ * A sender chooses the length of a game, and a slice has thousands of them. So each is read as
+ * promo.stored_id returns it, and VersionCache shortens the lists of games in the same way.
  *
  * @param feed the row with the operator of an entry `h`
  */

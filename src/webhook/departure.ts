@@ -1,6 +1,6 @@
 /**
- * The departure of an answer. A request holds its place until its answer has left, so that unread answers have
- * a limit. Once another request waits for the place, the sender has to read its answer soon.
+ * The departure of an answer. A request holds its place until its answer has left, so that unread answers
+ * have a limit. Once another request waits for the place, the sender has to read its answer soon.
  */
 import type { Clock, Timer } from '../lib/clock';
 
@@ -14,7 +14,7 @@ export interface Departing {
   dropUnread(): void;
 }
 
-export class Departure {
+export class AnswerDeparture {
   /** Whether another request waits for the place. */
   isAwaited = false;
   private isAnswered = false;

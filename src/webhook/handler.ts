@@ -23,7 +23,7 @@ import {
   publishingOf,
   type ReadRequest,
 } from './deciding';
-import { type Departing, Departure } from './departure';
+import { AnswerDeparture, type Departing } from './departure';
 import { type Claimed, type RequestMode, readHead } from './head';
 import { type Place, Places } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
@@ -203,7 +203,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
       }
       origin.isSigned = true;
       incoming.onSigned(connectionId);
-      const departure = new Departure(clock, incoming);
+      const departure = new AnswerDeparture(clock, incoming);
       evictReading = departure.hurry;
       const endReading = () => place.release();
       const keepReading = (answer: Promise<HttpAnswer>) => {
@@ -220,8 +220,8 @@ export function makeHandler(deps: WebhookDeps): Handler {
   }
 
   /**
-   * Answers a signed request by its mode. Each holds the place for reading until it has its next place, or until
-   * its answer has left.
+   * Answers a signed request by its mode. Each holds the place for reading until it has its next place, or
+   * until its answer has left.
    */
   const answerSigned: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
     async reconcile({ incoming, connectionId, bytes, msLeft, keepReading }) {
@@ -241,7 +241,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
       });
     },
     async decide({ incoming, connectionId, bytes, msLeft, endReading, signature, expiresAt }) {
-      const departure = new Departure(clock, incoming);
+      const departure = new AnswerDeparture(clock, incoming);
       let evict = departure.hurry;
       const held = await deciding.take(connectionId, msLeft(), () => evict());
       if (typeof held === 'string') return noPlaceRefusal(held);
@@ -263,8 +263,8 @@ export function makeHandler(deps: WebhookDeps): Handler {
   };
 
   /**
-   * The answer is never that of an earlier request: the signature does not cover the address, so a real request
-   * may have it, too.
+   * The answer is never that of an earlier request: the signature does not cover the address, so a real
+   * request may have it, too.
    */
   async function answerRehearsal(
     { requestId, address }: Incoming,

@@ -320,7 +320,12 @@ export class Requests {
       const answer = await pod.handler.answer({
         ...{ request: exchange.message, requestId, began: scheduler.now(), address: ADDRESS },
         ...{ network: ADDRESS, sent },
-        ...{ hasSigned: () => false, onSigned: () => undefined, onReading: () => undefined, dropUnread: () => undefined },
+        ...{
+          hasSigned: () => false,
+          onSigned: () => undefined,
+          onReading: () => undefined,
+          dropUnread: () => undefined,
+        },
       });
       const fault = exchange.hasLeft ? null : faults.at('answer a request', name);
       await scheduler.turn(this.senders, 'answer');
