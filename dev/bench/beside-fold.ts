@@ -1,4 +1,4 @@
-/** A process that counts the ledger beside the intake: the rate of the intake, and how far the process is behind. */
+/** A process that counts the ledger beside the intake: the rate of the intake, and the lag of the process. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { until } from '../servers/deadline';
@@ -72,7 +72,7 @@ async function untilRow(
   );
 }
 
-/** Runs work while the process of a counter runs. @returns the result of the work, once all of it is counted */
+/** Runs work beside the process of a counter. @returns the result of the work, once all of it is counted */
 export async function besideCounter<T>(
   stage: Stage,
   counter: Counter,
@@ -89,7 +89,7 @@ export async function besideCounter<T>(
   return result;
 }
 
-/** How the store of a run is prepared, and what runs beside its intake. */
+/** Runs the intake into a prepared store, alone or beside a process. */
 export type Way = (stage: Stage, databaseUrl: string, intake: () => Promise<Run>) => Promise<Run>;
 
 export const alone: Way = (_stage, _databaseUrl, intake) => intake();

@@ -1,4 +1,4 @@
-/** Promotions beside the intake: its rate, the time from commit to progress, and the refund of a large round. */
+/** Promotions beside the intake: its rate, the time from commit to progress, a large round refunded. */
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
