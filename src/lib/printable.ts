@@ -48,7 +48,14 @@ export function plain(text: string): string {
  */
 export function described(value: unknown): string {
   if (typeof value === 'string') return `the text ${quoted(value)}`;
-  return typeof value === 'number' ? `the number ${value}` : typeOf(value);
+  return typeof value === 'number' ? describedNumber(value) : typeOf(value);
+}
+
+/** JSON.parse rounds long numbers, and makes Infinity of `1e400`. The sender wrote neither. */
+function describedNumber(value: number): string {
+  if (Math.abs(value) === Number.POSITIVE_INFINITY)
+    return `a number ${value > 0 ? 'above ' : 'below -'}1.8e308`;
+  return Math.abs(value) > Number.MAX_SAFE_INTEGER ? `a number near ${value}` : `the number ${value}`;
 }
 
 /** The type alone, where the value may name a player: `a text`, `a number`, `an array of 2 values`. */

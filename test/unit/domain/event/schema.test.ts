@@ -407,6 +407,21 @@ describe('the faults list everything that an operator has to correct', () => {
     expect(faultsOf(event)).toEqual([`malformed ${field}`, ...more]);
   });
 
+  it.each([
+    ['1e400', 'a number above 1.8e308'],
+    ['-1e400', 'a number below -1.8e308'],
+    ['1'.repeat(400), 'a number above 1.8e308'],
+    ['12345678901234567891', 'a number near 12345678901234567000'],
+    ['-9007199254740993', 'a number near -9007199254740992'],
+    ['9007199254740991', 'the number 9007199254740991'],
+    ['-0.5', 'the number -0.5'],
+  ])('a number that JSON.parse changes is not shown as what was written: %s is %s', (written, shown) => {
+    const json = JSON.stringify(aBet()).replace('"10.50"', written);
+    expect(judgeBytes(Buffer.from(json)).faults).toEqual([
+      { reason: 'bad_amount', field: '/amount', detail: `amount is ${shown}, and must be a text` },
+    ]);
+  });
+
   it('a name that is too long is one fault, in characters as in bytes', () => {
     expect(faultsOf(aBet({ player_ref: 'a'.repeat(256) }))).toEqual(['malformed /player_ref']);
     expect(faultsOf(aBet({ player_ref: 'é'.repeat(128) }))).toEqual(['malformed /player_ref']);
