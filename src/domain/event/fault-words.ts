@@ -9,7 +9,7 @@ import type { ErrorObject } from 'ajv/dist/2020';
 import { counted, described, quoted, typeOf } from '../../lib/printable';
 import type { Brand, Connection } from '../reference';
 import { type Fields, gameIdOf, type Json, KINDS, MAX_NAME_BYTES, SPEC } from './event';
-import { didYouMean, misspeltField } from './misspelt';
+import { didYouMean, misspeltField, misspeltGame } from './misspelt';
 import { CURRENCIES, type Currency, toMajor } from './money';
 
 const PLAYER = 'player_ref';
@@ -152,11 +152,11 @@ export function describeBrand(
     case 'brand_unexpected':
       return `the connection carries one brand, ${quoted(onlyBrand?.id ?? '')}, so brand must be absent, but it is ${described(value)}`;
     case 'brand_unmapped': {
-      if (typeof value !== 'string') return wrongType('brand', value);
+      const written = typeof value === 'string' ? value : '';
       const ids = [...operator.brands.keys()];
       const more = ids.length > MAX_LISTED ? ` and ${ids.length - MAX_LISTED} more` : '';
       const known = ids.slice(0, MAX_LISTED).map(quoted).join(', ') || 'none';
-      return `the brand ${quoted(value)} is not registered for the operator; registered: ${known}${more}${didYouMean(value, ids)}`;
+      return `the brand ${quoted(written)} is not registered for the operator; registered: ${known}${more}${didYouMean(written, ids)}`;
     }
     case 'operator_inactive': {
       if (!operator.active) return 'the operator is not active';
@@ -173,11 +173,13 @@ export type SkipReason =
   | 'below_min_bet'
   | 'game_unknown';
 
+/** @param json the event. `SPEC_ONLY` is enough for an event in its usual form. */
 export function describeSkip(
   reason: SkipReason,
   { amountMinor, currency, gameId }: Fields,
   brand: Brand | undefined,
   connection: Connection | undefined,
+  json: Json,
 ): string {
   switch (reason) {
     case 'zero_amount':
@@ -186,7 +188,7 @@ export function describeSkip(
       return `the brand excludes the game ${quoted(gameId ?? '')}`;
     case 'game_not_allowed':
       return gameId === null
-        ? 'the event names no game, but the brand lists the games that it allows'
+        ? `the event names no game, but the brand lists the games that it allows${misspeltGame(json)}`
         : `the game ${quoted(gameId)} is not on the list of games that the brand allows`;
     case 'below_min_bet': {
       const least = currency === null ? undefined : brand?.minBet.get(currency);
@@ -196,7 +198,8 @@ export function describeSkip(
       return `the bet of ${amount} ${currency.code} is below the brand's minimum of ${minimum} ${currency.code}`;
     }
     case 'game_unknown': {
-      if (gameId === null) return 'the event names no game, but the catalogue holds games';
+      if (gameId === null)
+        return `the event names no game, but the catalogue holds games${misspeltGame(json)}`;
       const isListed = connection?.operator.catalogue.has(gameId) === true;
       return `the catalogue has no active game ${quoted(gameId)}${isListed ? ': it lists the game as inactive' : ''}`;
     }

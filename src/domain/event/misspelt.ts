@@ -4,6 +4,7 @@
  */
 
 import { nearest } from '../../lib/did-you-mean';
+import { isObject } from '../../lib/json';
 import { quoted } from '../../lib/printable';
 import type { Json } from './event';
 
@@ -40,16 +41,43 @@ export function misspeltField(json: Json, field: string): string {
   return key === undefined ? '' : `; there is ${quoted(key)}: did you mean ${field}?`;
 }
 
-function keyMeant(json: Json, field: string): string | undefined {
+/** The first keys of an object, without those that are too long for a name, and those of other fields. */
+function shortKeys(json: Json): string[] {
   const keys: string[] = [];
   let looked = 0;
   for (const key in json) {
     if (++looked > MAX_KEYS) break;
     if (key.length <= MAX_NAME_LENGTH && !FIELDS.has(key)) keys.push(key);
   }
+  return keys;
+}
+
+function keyMeant(json: Json, field: string): string | undefined {
+  const keys = shortKeys(json);
   const others = OTHER_NAMES[field] ?? [];
   const near = keys.filter((key) => Math.abs(formOf(key).length - formOf(field).length) <= MOST_SLIPS);
   return nearest(field, near, slipsOf, formOf) ?? keys.find((key) => others.includes(formOf(key)));
+}
+
+/** Names of `game` at the top of an event, and of `id` inside `game`, in the form of `formOf`. */
+const GAME_NAMES = ['game', 'games', 'gameid', 'gamecode', 'gameref', 'gamekey', 'gameuuid', 'gameslug'];
+const GAME_ID_NAMES = [...GAME_NAMES, 'uuid', 'code', 'key', 'ref', 'slug', 'identifier', 'name', 'gamename'];
+
+/**
+ * The same for an event without a game, or with a game that has no `id`: `; game has "game_id": did you mean
+ * id?`.
+ */
+export function misspeltGame(json: Json): string {
+  const { game } = json;
+  if (game === undefined) {
+    const key = shortKeys(json).find((each) => GAME_NAMES.includes(formOf(each)));
+    return key === undefined ? '' : `; there is ${quoted(key)}: did you mean "game": {"id": ...}?`;
+  }
+  if (!isObject(game)) return '';
+  const keys = shortKeys(game);
+  const key =
+    nearest('id', keys, () => 1, formOf) ?? keys.find((each) => GAME_ID_NAMES.includes(formOf(each)));
+  return key === undefined ? '' : `; game has ${quoted(key)}: did you mean id?`;
 }
 
 /** Returns `; did you mean "bet"?`, or an empty text. */

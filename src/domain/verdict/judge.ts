@@ -83,7 +83,7 @@ function conclude(
   const { eventId, fields } = read;
   const brand = connection && brandFor(read.brand, connection);
   const brandFault = connection && brandFaultOf(read.brand, connection, brand, json);
-  const skip = skipFault(fields, read.hasGame, connection, brand);
+  const skip = skipFault(read, json, schemaFaults, connection, brand);
   let faults = schemaFaults;
   if (brandFault) faults = [...faults, brandFault];
   if (skip) faults = [...faults, skip];
@@ -259,22 +259,27 @@ function brandReason(
 ): BrandReason | undefined {
   if (connection.onlyBrand === undefined && value === undefined) return 'no_brand';
   if (connection.onlyBrand !== undefined && value !== undefined) return 'brand_unexpected';
-  if (brand === undefined) return 'brand_unmapped';
+  // The schema has found that the brand is no text.
+  if (brand === undefined) return typeof value === 'string' ? 'brand_unmapped' : undefined;
   if (!brand.active || !connection.operator.active) return 'operator_inactive';
   return undefined;
 }
 
 function skipFault(
-  fields: Fields,
-  hasGame: boolean,
+  { fields, hasGame }: Read,
+  json: Json,
+  schemaFaults: readonly Fault[],
   connection: Connection | undefined,
   brand: Brand | undefined,
 ): Fault | undefined {
-  const reason = skipReason(fields, connection, brand);
+  // A game with a fault of its own is no missing game.
+  const lacksGame =
+    fields.gameId === null && !schemaFaults.some(({ field }) => field === '/game' || field === '/game/id');
+  const reason = skipReason(fields, lacksGame, connection, brand);
   if (reason === undefined) return undefined;
   const field =
     reason === 'zero_amount' || reason === 'below_min_bet' ? '/amount' : hasGame ? '/game/id' : '/game';
-  return fault(reason, field, describeSkip(reason, fields, brand, connection));
+  return fault(reason, field, describeSkip(reason, fields, brand, connection, json));
 }
 
 /**
@@ -283,6 +288,7 @@ function skipFault(
  */
 function skipReason(
   event: Fields,
+  lacksGame: boolean,
   connection: Connection | undefined,
   brand: Brand | undefined,
 ): SkipReason | undefined {
@@ -293,7 +299,7 @@ function skipReason(
 
   const hasGameRules = isBetOrSettled || kind === 'win';
   if (hasGameRules && gameId !== null && brand.deny.has(gameId)) return 'game_denied';
-  if (hasGameRules && brand.allow !== undefined && (gameId === null || !brand.allow.has(gameId)))
+  if (hasGameRules && brand.allow !== undefined && (gameId === null ? lacksGame : !brand.allow.has(gameId)))
     return 'game_not_allowed';
 
   const minBet = currency === null ? undefined : brand.minBet.get(currency);
@@ -301,7 +307,7 @@ function skipReason(
     return 'below_min_bet';
 
   const { catalogue } = connection.operator;
-  if (isBetOrSettled && catalogue.size > 0 && (gameId === null || catalogue.get(gameId) !== true))
+  if (isBetOrSettled && catalogue.size > 0 && (gameId === null ? lacksGame : catalogue.get(gameId) !== true))
     return 'game_unknown';
   return undefined;
 }

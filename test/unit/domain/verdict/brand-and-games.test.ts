@@ -277,6 +277,27 @@ describe('the fault of a skipped event has a place and a reason', () => {
     ],
     ['game_unknown', '/game/id', NO_GAME, aBet({ game: {} }), catalogue],
     ['game_unknown', '/game', NO_GAME, without(aBet(), 'game'), catalogue],
+    [
+      'game_unknown',
+      '/game/id',
+      `${NO_GAME}; game has "game_id": did you mean id?`,
+      aBet({ game: { provider: 'x', game_id: 'g1' } }),
+      catalogue,
+    ],
+    [
+      'game_unknown',
+      '/game/id',
+      `${NO_GAME}; game has "ID": did you mean id?`,
+      aBet({ game: { ID: 'g1' } }),
+      catalogue,
+    ],
+    [
+      'game_unknown',
+      '/game',
+      `${NO_GAME}; there is "gameId": did you mean "game": {"id": ...}?`,
+      { ...without(aBet(), 'game'), gameId: 'g1' },
+      catalogue,
+    ],
     ['game_unknown', '/game/id', 'the catalogue has no active game "g1"', aBet(), catalogue],
     [
       'game_unknown',
@@ -288,5 +309,22 @@ describe('the fault of a skipped event has a place and a reason', () => {
   ])('%s at %s', (reason, field, detail, event, connection) => {
     expect(judged(event, connection).faults).toEqual([{ reason, field, detail }]);
     expect(faultsOf(event, connection)).toEqual([`${reason} ${field}`]);
+  });
+
+  it.each([
+    ['a text', '/game', 'g1'],
+    ['a list', '/game', ['g1']],
+    ['null', '/game', null],
+    ['an id of another type', '/game/id', { id: 1 }],
+    ['an id that the store cannot hold', '/game/id', { id: '\0' }],
+  ])('a game with a fault of its own has that fault alone: %s', (_, field, game) => {
+    for (const connection of [catalogue, strict({ deny: [], allow: [] })])
+      expect(faultsOf(aBet({ game }), connection)).toEqual([`malformed ${field}`]);
+    expect(faultsOf(aBet({ game }), minimum)).toEqual([`malformed ${field}`, 'below_min_bet /amount']);
+  });
+
+  it('a brand of the wrong type has one fault', () => {
+    for (const brand of [5, null, ['main']])
+      expect(faultsOf({ ...aBet(), brand }, SEVERAL)).toEqual(['malformed /brand']);
   });
 });
