@@ -1,8 +1,10 @@
 /** Answers the requests of the console. It knows who asks before it looks at anything else. */
 import type { Logger } from 'pino';
+import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { type Html, html } from '../markup/html';
 import { StoreError } from '../postgres/errors';
+import { limitSenderLines } from '../telemetry/sender-lines';
 import { frame } from './layout';
 import { anomaliesPage } from './pages/anomalies';
 import { connectionsPage } from './pages/connections';
@@ -48,6 +50,7 @@ export interface ConsoleHandlerDeps {
   readonly openPage: OpenPage;
   /** Milliseconds since 1970. */
   readonly wallNow: () => number;
+  readonly clock: Pick<Clock, 'now'>;
   readonly logger: Logger;
   readonly metrics: HandlerMetrics;
 }
@@ -96,7 +99,8 @@ const COOKIE_RULES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
 type Handle = (request: ConsoleRequest) => Promise<ConsoleAnswer>;
 
 export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
-  const { tokens, wrongTokens, openPage, wallNow, logger, metrics } = deps;
+  const { tokens, wrongTokens, openPage, wallNow, clock, logger, metrics } = deps;
+  const logLimited = limitSenderLines(clock, (level, line, message) => logger[level](line, message));
   /** The pages of the answers that have one, for the metrics. */
   const pages = new WeakMap<ConsoleAnswer, string>();
   const nowSeconds = () => Math.floor(wallNow() / 1_000);
@@ -120,7 +124,7 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     if (scope !== undefined) return scope;
     wrongTokens.note(sender);
     metrics.consoleWrongTokens.inc();
-    logger.warn({ sender }, 'wrong token of the console');
+    logLimited('token', sender, { sender }, 'wrong token of the console');
     return signIn(401, 'This token is not known. Ask support for the token of your operator.');
   }
 
@@ -132,7 +136,8 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     const token = (form.get('token') ?? '').trim();
     const scope = readToken(token, sender);
     if ('status' in scope) return scope;
-    logger.info({ operator: scope.operator }, 'session of the console started');
+    const { operator } = scope;
+    logLimited('session', operator, { operator }, 'session of the console started', 'info');
     const session = makeSession(scope, token, nowSeconds());
     return redirect(
       ownAddress(form.get('to')),
@@ -166,10 +171,8 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
           { 'retry-after': '3' },
         );
       // The message of the store could name another operator's data.
-      logger.error(
-        { error: messageOf(error), operator: scope.operator, path: pathname },
-        'cannot show a page of the console',
-      );
+      const line = { error: messageOf(error), operator: scope.operator, path: pathname };
+      logLimited('page', scope.operator, line, 'cannot show a page of the console', 'error');
       const isStore = error instanceof StoreError;
       return failed(
         isStore ? 503 : 500,

@@ -2,14 +2,17 @@
 
 import type { Logger } from 'pino';
 import { kindCode } from '../domain/event/event';
-import { secondsSince } from '../lib/clock';
+import { type Clock, secondsSince } from '../lib/clock';
+import { keyOf } from '../lib/topic-partition';
 import type { Metrics } from '../telemetry/metrics';
+import { limitSenderLines } from '../telemetry/sender-lines';
 import { type Answer, isPartition, type Origin } from './delivery';
 import { letterCause } from './letter-detail';
 
 interface Observers {
   readonly metrics: Metrics;
   readonly logger: Logger;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
 /** At most this many offsets are named in one line of the log. */
@@ -27,14 +30,23 @@ export function observeTransaction(
   metrics.batchSeconds.observe(ms / 1000);
 }
 
+export type ObserveAnswers = (origin: Origin, answers: readonly Answer[]) => void;
+type LogLine = ReturnType<typeof limitSenderLines>;
+
 /**
- * Counts each answer once, with one increment for each combination of labels. Logs the records that have no
- * verdict row.
+ * Returns a function that counts each answer once, with one increment for each combination of labels. It logs
+ * the records that have no verdict row, at a limited rate: a faulty sender may cause them in every batch.
  *
- * @param answers of one partition, or of one webhook connection
+ * The answers of one call are of one partition, or of one webhook connection.
  */
-export function observeAnswers(
-  { metrics, logger }: Observers,
+export function makeObserveAnswers({ metrics, logger, clock }: Observers): ObserveAnswers {
+  const logLimited = limitSenderLines(clock, (level, line, message) => logger[level](line, message));
+  return (origin, answers) => observeAnswers(metrics, logLimited, origin, answers);
+}
+
+function observeAnswers(
+  metrics: Metrics,
+  logLimited: LogLine,
   origin: Origin,
   answers: readonly Answer[],
 ): void {
@@ -80,7 +92,9 @@ export function observeAnswers(
   for (const [reason, offsets] of unstored) {
     const isDeadLetter = reason !== 'no_idempotency_key';
     if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
-    logger.warn(
+    logLimited(
+      reason,
+      isPartition(origin) ? keyOf(origin) : origin.connectionId,
       {
         ...{ ...origin, reason, records: offsets.length },
         // A request has no offsets that identify its events.

@@ -24,7 +24,12 @@
  * lanes, and both kinds of batches take turns.
  */
 
-import { observeAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
+import {
+  makeObserveAnswers,
+  type ObserveAnswers,
+  observeTransaction,
+  observeWait,
+} from '../intake/batch-metrics';
 import type { Answer, BatchPart } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
 import { at } from '../lib/at';
@@ -85,12 +90,15 @@ export class Pipeline {
   private wasAlone = false;
   /** Ends the wait for lanes whose records are on their way; null where nothing waits for them. */
   private waitForLanes: AbortController | null = null;
+  private readonly observeAnswers: ObserveAnswers;
 
   constructor(
     private readonly deps: StreamDeps,
     /** All lanes of the worker, in any order. */
     private readonly lanes: () => Iterable<Lane>,
-  ) {}
+  ) {
+    this.observeAnswers = makeObserveAnswers(deps);
+  }
 
   /** A lane has records to gather, or to read ahead. */
   onReady(lane: Lane): void {
@@ -254,7 +262,7 @@ export class Pipeline {
   private observe({ lane, part: { first } }: GatheredPart, answers: readonly Answer[], ms: number): void {
     const nextOffset = endOf(answers.at(-1)?.envelope);
     if (first === undefined || nextOffset === null) return;
-    observeAnswers(this.deps, lane.partition, answers);
+    this.observeAnswers(lane.partition, answers);
     const since = timeOf(first);
     if (since !== null) observeWait(this.deps, since);
     this.deps.logger.debug(

@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { JsonText } from '../domain/event/payload';
-import { observeAnswers, observeTransaction } from '../intake/batch-metrics';
+import { makeObserveAnswers, observeTransaction } from '../intake/batch-metrics';
 import { ConnectionPaused } from '../intake/connection-limit';
 import type { Envelope, WebhookRequest } from '../intake/delivery';
 import type { Intake } from '../intake/intake';
@@ -56,6 +56,7 @@ export function makeDeciding(
   publishing: Publishing | null,
   reports: Reports,
 ) {
+  const observeAnswers = makeObserveAnswers({ metrics, logger, clock });
   return async (
     connectionId: string,
     requests: readonly ReadRequest[],
@@ -68,7 +69,7 @@ export function makeDeciding(
     let published: Promise<void> | null = null;
     if (answers.length > 0) {
       observeTransaction({ metrics }, answers.length, clock.now() - began);
-      observeAnswers({ metrics, logger }, origin, answers);
+      observeAnswers(origin, answers);
       published = publishing?.publish(origin, answers.map(withoutRecord)) ?? null;
       // If every request is decided only in part, no request awaits the promise: its rejection needs a
       // handler.

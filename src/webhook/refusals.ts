@@ -1,19 +1,13 @@
 /**
  * Counts and logs the requests that the webhook refuses or cannot decide, and the connections that it drops.
- * Log lines are rate-limited, because a sender that is refused once is usually refused often. Each kind of
- * line is logged once a minute for each sender, and MAX_LINES limits the lines of all senders. Addresses and
+ * Log lines are rate-limited, because a sender that is refused once is usually refused often. Addresses and
  * connection ids are logged. Events, players and secrets never are.
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../lib/clock';
 import type { Metrics, UndecidedCause } from '../telemetry/metrics';
+import { limitSenderLines } from '../telemetry/sender-lines';
 import { REFUSALS, type Refusal } from './responses';
-
-const LINE_EVERY_MS = 60_000;
-/** The most lines of all senders in LINE_EVERY_MS. */
-const MAX_LINES = 100;
-/** The most pairs of kind and sender whose last line is remembered. */
-const MAX_REMEMBERED = 1_000;
 
 /** The origin of a request. */
 export interface RequestOrigin {
@@ -54,7 +48,7 @@ export interface ReportsDeps {
 }
 
 export function makeReports({ logger, metrics, clock, onRefused }: ReportsDeps) {
-  const logLimited = makeRateLimit(clock, (level, line, message) => logger[level](line, message));
+  const logLimited = limitSenderLines(clock, (level, line, message) => logger[level](line, message));
   const countRefusal = (status: number, token: string, connection: string) =>
     metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
@@ -89,42 +83,5 @@ export function makeReports({ logger, metrics, clock, onRefused }: ReportsDeps) 
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, '');
       logLimited('failed', '', { requestId, address, error }, 'cannot answer a request', 'error');
     },
-  };
-}
-
-type Level = 'warn' | 'error';
-
-/**
- * Rate-limits log lines by kind and sender. The first line is logged at once. The next one after
- * LINE_EVERY_MS has the number of lines suppressed since.
- */
-function makeRateLimit(
-  clock: Pick<Clock, 'now'>,
-  log: (level: Level, line: object, message: string) => void,
-) {
-  /** The last line by kind and sender, the oldest first. */
-  const last = new Map<string, { at: number; suppressed: number }>();
-  let [lines, since, suppressedInAll] = [0, 0, 0];
-  return (kind: string, sender: string, line: object, message: string, level: Level = 'warn'): void => {
-    const now = clock.now();
-    const key = `${kind} ${sender}`;
-    const seen = last.get(key);
-    if (seen !== undefined && now - seen.at < LINE_EVERY_MS) {
-      seen.suppressed++;
-      return;
-    }
-    if (now - since >= LINE_EVERY_MS) [lines, since] = [0, now];
-    if (lines >= MAX_LINES) {
-      suppressedInAll++;
-      return;
-    }
-    lines++;
-    last.delete(key);
-    last.set(key, { at: now, suppressed: 0 });
-    const [oldest] = last.keys();
-    if (last.size > MAX_REMEMBERED && oldest !== undefined) last.delete(oldest);
-    const more = suppressedInAll > 0 ? { suppressedOfOthers: suppressedInAll } : {};
-    suppressedInAll = 0;
-    log(level, { ...line, suppressed: seen?.suppressed ?? 0, ...more }, message);
   };
 }

@@ -1,4 +1,5 @@
 /** The answers of the console that need no store. */
+import { pino } from 'pino';
 import { type ConsoleRequest, makeConsoleHandler } from '../../../src/console/handler';
 import type { OpenPage } from '../../../src/console/reader';
 import { limitWrongTokens } from '../../../src/console/tokens';
@@ -11,9 +12,10 @@ const metrics = makeMetrics('console');
 const failing: OpenPage = () =>
   Promise.reject(new StoreError('console', new Error('relation of bravo is missing')));
 
-function handler(openPage: OpenPage = failing) {
+function handler(openPage: OpenPage = failing, logger = makeLogger('silent')) {
   return makeConsoleHandler({
-    ...{ tokens: () => new Map([['acme', [TOKEN]]]), openPage, metrics, logger: makeLogger('silent') },
+    ...{ tokens: () => new Map([['acme', [TOKEN]]]), openPage, metrics, logger },
+    clock: { now: () => 0 },
     wrongTokens: limitWrongTokens(() => 0),
     wallNow: () => 1_800_000_000_000,
   });
@@ -56,6 +58,22 @@ test('ten wrong tokens of an address are answered 401, and then even the right o
   expect([late.status, late.headers['retry-after']]).toEqual([429, '6']);
   const other = await ask({ headers: { authorization: `Bearer ${TOKEN}` }, sender: '192.0.2.2' }, handle);
   expect(other.status).toBe(503);
+});
+
+test('one operator causes one log line a minute of each kind, however often it asks', async () => {
+  const lines: Record<string, unknown>[] = [];
+  const write = (line: string) => void lines.push(JSON.parse(line));
+  const handle = handler(failing, pino({}, { write }));
+  for (let times = 0; times < 50; times++) {
+    await ask({ method: 'POST', url: '/sign-in', body: `token=${TOKEN}` }, handle);
+    await ask({ headers: { authorization: `Bearer ${TOKEN}` } }, handle);
+    await ask({ headers: { authorization: `Bearer ${TOKEN}x` } }, handle);
+  }
+  expect(lines.map(({ msg }) => msg)).toEqual([
+    'session of the console started',
+    'cannot show a page of the console',
+    'wrong token of the console',
+  ]);
 });
 
 test('without a token, a program gets 401, and a browser the form', async () => {

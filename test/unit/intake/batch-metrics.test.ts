@@ -4,7 +4,7 @@ import { KINDS } from '../../../src/domain/event/event';
 import type { Connection } from '../../../src/domain/reference';
 import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, DEAD_LETTER_REASONS, outcomeOf, REASONS } from '../../../src/domain/verdict/reasons';
-import { observeAnswers, observeTransaction } from '../../../src/intake/batch-metrics';
+import { makeObserveAnswers, observeTransaction } from '../../../src/intake/batch-metrics';
 import type { Answer, Envelope } from '../../../src/intake/delivery';
 import type { PartitionStatus } from '../../../src/stream/position';
 import type { Stream } from '../../../src/stream/stream';
@@ -54,7 +54,7 @@ async function observed(answers: readonly Answer[]) {
   const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const increments = jest.spyOn(metrics.verdicts, 'inc');
   observeTransaction({ metrics }, answers.length, 12);
-  observeAnswers({ metrics, logger }, SOURCE, answers);
+  makeObserveAnswers({ metrics, logger, clock: { now: () => 0 } })(SOURCE, answers);
   const of = async (name: Metric) => (await metrics[name].get()).values;
   return { of, lines, increments: increments.mock.calls.length };
 }
@@ -214,4 +214,39 @@ it('a log line names the first of its records, and counts all of them', async ()
       msg: 'records without event_id',
     },
   ]);
+});
+
+describe('lines on records without a verdict are limited, since a sender may cause them in every batch', () => {
+  const unkeyed = answerOf({ type: 'unstored', deadLetter: null, redelivered: false }, null, null);
+  const letter = answerOf({ type: 'unstored', deadLetter: 'unclaimed', redelivered: false }, null, null);
+  let now = 0;
+  const observing = () => {
+    const metrics = makeMetrics();
+    const lines: Record<string, unknown>[] = [];
+    const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    return { metrics, lines, observe: makeObserveAnswers({ metrics, logger, clock: { now: () => now } }) };
+  };
+
+  it('to one a minute for each reason and partition or connection, and all are counted', async () => {
+    const { observe, lines, metrics } = observing();
+    const sources = [SOURCE, { topic: 't', partition: 1 }, { connectionId: 'hook', requestIds: [] }];
+    for (let batch = 0; batch < 500; batch++)
+      for (const source of sources) observe(source, [unkeyed, letter]);
+    expect(lines.map(({ reason, partition, connectionId }) => [reason, partition ?? connectionId])).toEqual(
+      [0, 1, 'hook'].flatMap((place) => [
+        ['no_idempotency_key', place],
+        ['unclaimed', place],
+      ]),
+    );
+    expect((await metrics.deadLetters.get()).values).toMatchObject([{ value: 1_500 }]);
+    now += 60_000;
+    observe(SOURCE, [unkeyed]);
+    expect(lines.slice(6)).toMatchObject([{ ...SOURCE, records: 1, suppressed: 499 }]);
+  });
+
+  it('to a hundred a minute for all partitions', () => {
+    const { observe, lines } = observing();
+    for (let partition = 0; partition < 300; partition++) observe({ topic: 't', partition }, [letter]);
+    expect(lines).toHaveLength(100);
+  });
 });
