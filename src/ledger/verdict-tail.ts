@@ -19,7 +19,7 @@ export interface VerdictFilters {
   readonly isTest?: boolean;
 }
 
-/** A decided event, without its player. */
+/** A decided event, without its player. Ids are as promo.stored_id returns them: at most 1,000 bytes. */
 export interface FollowedVerdict {
   readonly operator_id: string;
   readonly feed_id: string;
@@ -47,8 +47,11 @@ const IN_FLIGHT = {
 const DATE = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
 const newVerdictsOf = (view: 'verdicts' | 'test_verdicts'): Statement => ({
   name: `new_${view}`,
+  // Whole ids may have tens of MiB each, and a page of them would use up the memory. The view itself shortens
+  // those of rounds.
   // The condition on time excludes earlier months. A day allows for clocks that were set.
-  text: `select verdict_id, operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, amount, currency,
+  text: `select verdict_id, operator_id, feed_id, promo.stored_id(event_id), verdict, reason, connection_id,
+  promo.stored_id(brand), kind, round_id, amount, currency,
   to_char(occurred_at at time zone 'utc', ${DATE}), to_char(decided_at at time zone 'utc', ${DATE})
 from promo.${view}
 where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3) - interval '1 day'

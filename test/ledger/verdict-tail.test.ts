@@ -1,6 +1,6 @@
 /** `tail` follows the verdicts: each one once, and none is passed over. */
 import { grantRoles } from '../../src/ledger/roles';
-import { followVerdicts } from '../../src/ledger/verdict-tail';
+import { type FollowedVerdict, followVerdicts } from '../../src/ledger/verdict-tail';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { makeLogger } from '../../src/telemetry/logger';
 import { aBet, aDeposit, aLogin, aSettled, freshStore, type TestStore, withClient } from '../support/ledger';
@@ -102,6 +102,28 @@ test('the conditions choose operator, connection, verdict and reason [T1]', asyn
   expect(await polls.solo()).toEqual(['zero']);
   expect(await polls.skipped()).toEqual(['zero']);
   expect(await polls.malformed()).toEqual(['bad']);
+});
+
+test('a long id is shortened, so that a page of such events takes little memory [T1]', async () => {
+  const tail = await followVerdicts(pool, {});
+  const long = (letter: string) => letter.repeat(2_000_000);
+  await store
+    .partition('acme')
+    .read(
+      aBet({ event_id: long('e'), round_id: long('r') }),
+      aBet({ event_id: long('f'), brand: 'b'.repeat(255) }),
+      aBet({ event_id: 'g'.repeat(1_000), brand: long('c') }),
+    );
+  const shown: FollowedVerdict[] = [];
+  await tail.poll(async (found) => void shown.push(...found));
+  const shortened = (letter: string) => new RegExp(`^${letter}{200}\\.\\.\\. sha256:[0-9a-f]{64}$`);
+  expect(shown).toMatchObject([
+    { event_id: expect.stringMatching(shortened('e')), round_id: expect.stringMatching(shortened('r')) },
+    { event_id: expect.stringMatching(shortened('f')), reason: 'brand_unmapped' },
+    { event_id: 'g'.repeat(1_000), reason: 'malformed' },
+  ]);
+  const longest = shown.flatMap((each) => Object.values(each)).map((text) => String(text).length);
+  expect(Math.max(...longest)).toBe(1_000);
 });
 
 test('writers side by side: every verdict comes once [T1]', async () => {
