@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { type Addresses, networkOf, plainAddress } from '../lib/address';
 import { messageOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
+import { useOriginForm } from '../lib/request-target';
 import { listenAt } from '../telemetry/health-server';
 import type { ConsoleAnswer, ConsoleRequest } from './handler';
 
@@ -52,6 +53,7 @@ export async function serveConsole(
   { handle, addresses, logger }: ConsoleServerDeps,
 ): Promise<ConsoleServer> {
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    useOriginForm(request);
     const { method = '', url = '' } = request;
     const body = method === 'POST' ? await readUpTo(request, MAX_BODY_BYTES) : Buffer.alloc(0);
     if (body === null) return send(response, TOO_LARGE);

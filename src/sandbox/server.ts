@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
 import { requestIdOf } from '../lib/request-id';
+import { useOriginForm } from '../lib/request-target';
 import { listenAt } from '../telemetry/health-server';
 import { refuse, SANDBOX_HEADER, type SandboxAnswer } from './answers';
 import type { SandboxHandler } from './handler';
@@ -30,6 +31,7 @@ export async function serveSandbox(port: number, deps: SandboxServerDeps): Promi
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const requestId = requestIdOf(request);
+    useOriginForm(request);
     const { method = '', url = '' } = request;
     const isReading = method === 'GET' || method === 'HEAD';
     if (isReading && url === '/readyz')

@@ -7,6 +7,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, isIPv6, type Socket } from 'node:net';
+import { useOriginForm } from '../lib/request-target';
 
 export interface Health {
   /** False restarts the pod, since only a restart helps. */
@@ -71,6 +72,7 @@ export async function serveHealth(
     const answer = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body);
     };
+    useOriginForm(request);
     const path = request.url?.split('?')[0];
     if (isTooOften(addressOf(request.socket))) {
       metrics.healthRequestsRefused.inc();

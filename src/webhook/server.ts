@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream';
 import { makeAddresses, networkOf } from '../lib/address';
 import { messageOf } from '../lib/errors';
 import { requestIdOf } from '../lib/request-id';
+import { useOriginForm } from '../lib/request-target';
 import { listenAt } from '../telemetry/health-server';
 import { drainBody } from './body';
 import { type FixedAnswer, makeJsonAnswers, makePageAnswers } from './fixed-answers';
@@ -185,6 +186,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   }
 
   function serve(request: IncomingMessage, response: ServerResponse, isWaiting: boolean): void {
+    useOriginForm(request);
     const peer = peers.of(request.socket);
     const requestId = requestIdOf(request);
     // Node may have read further requests before their connection was ended.
