@@ -2,10 +2,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { type Addresses, networkOf, plainAddress } from '../lib/address';
+import { systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { readUpTo } from '../lib/read-limited';
 import { useOriginForm } from '../lib/request-target';
+import { limitConnections } from '../telemetry/connections';
 import { listenAt } from '../telemetry/health-server';
+import { limitSenderLines } from '../telemetry/sender-lines';
 import type { ConsoleAnswer, ConsoleRequest } from './handler';
 
 /** A form has a token and an address. */
@@ -17,7 +20,9 @@ const LIMITS = {
   connectionsCheckingInterval: 1_000,
   maxHeaderSize: 16 * 1024,
 };
+/** The most connections in all, and of one address that is no trusted proxy. */
 const MAX_CONNECTIONS = 500;
+const MAX_CONNECTIONS_AN_ADDRESS = 250;
 /** A page may wait for a place and for its queries, and the browser may be slow. */
 const ANSWER_WITHIN_MS = 45_000;
 
@@ -70,15 +75,26 @@ export async function serveConsole(
     send(response, answer, method === 'HEAD');
   }
 
+  const logLimited = limitSenderLines(systemClock, (level, line, message) => logger[level](line, message));
+  const connections = limitConnections({
+    most: MAX_CONNECTIONS,
+    anAddress: MAX_CONNECTIONS_AN_ADDRESS,
+    isProxy: addresses.isProxy,
+    onDropped: (sender) => logLimited('dropped', sender, { sender }, 'connection of the console dropped'),
+  });
   const server = createServer(LIMITS, (request, response) => {
+    const answered = connections.answering(request.socket);
     const late = setTimeout(() => request.socket.destroy(), ANSWER_WITHIN_MS);
-    response.once('close', () => clearTimeout(late));
+    response.once('close', () => {
+      clearTimeout(late);
+      answered();
+    });
     respond(request, response).catch((error: unknown) => {
       logger.debug({ error: messageOf(error) }, 'request of the console broke off');
       request.socket.destroy();
     });
   });
-  server.maxConnections = MAX_CONNECTIONS;
+  server.on('connection', connections.add);
   const served = await listenAt(server, port);
   return {
     port: served,

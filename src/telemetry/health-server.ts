@@ -6,8 +6,9 @@
  * oldest one that waits for a request.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, isIPv6, type Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { useOriginForm } from '../lib/request-target';
+import { limitConnections, networkAt } from './connections';
 
 export interface Health {
   /** False restarts the pod, since only a restart helps. */
@@ -62,7 +63,11 @@ export async function serveHealth(
     connectionsCheckingInterval: LATE_REQUESTS_CHECK_MS,
     maxHeaderSize: MAX_HEAD_BYTES,
   };
-  const connections = makeConnections(() => metrics.healthConnectionsDropped.inc());
+  const connections = limitConnections({
+    most: MAX_HEALTH_CONNECTIONS,
+    anAddress: MAX_HEALTH_CONNECTIONS_AN_ADDRESS,
+    onDropped: () => metrics.healthConnectionsDropped.inc(),
+  });
   const isTooOften = makeRequestCount();
   const readMetrics = shared(() => {
     metrics.beforeScrape();
@@ -74,7 +79,7 @@ export async function serveHealth(
     };
     useOriginForm(request);
     const path = request.url?.split('?')[0];
-    if (isTooOften(addressOf(request.socket))) {
+    if (isTooOften(networkAt(request.socket))) {
       metrics.healthRequestsRefused.inc();
       response.setHeader('connection', 'close');
       answer(429, 'too many requests a second from this address\n');
@@ -108,56 +113,6 @@ export async function serveHealth(
   return { port: served, close: () => close(server) };
 }
 
-interface OpenConnection {
-  readonly address: string;
-  requests: number;
-}
-
-/**
- * The open connections, the oldest first. A connection whose request was answered moves behind those that
- * wait for a request.
- */
-function makeConnections(onDropped: () => void) {
-  const open = new Map<Socket, OpenConnection>();
-  const oldest = (address?: string): Socket | undefined => {
-    let answering: Socket | undefined;
-    for (const [socket, connection] of open) {
-      if (address !== undefined && connection.address !== address) continue;
-      if (connection.requests === 0) return socket;
-      answering ??= socket;
-    }
-    return answering;
-  };
-  const drop = (socket: Socket | undefined): void => {
-    if (socket === undefined) return;
-    open.delete(socket);
-    socket.destroy();
-    onDropped();
-  };
-  return {
-    add(socket: Socket): void {
-      const address = addressOf(socket);
-      let same = 0;
-      for (const connection of open.values()) if (connection.address === address) same++;
-      if (same >= MAX_HEALTH_CONNECTIONS_AN_ADDRESS) drop(oldest(address));
-      else if (open.size >= MAX_HEALTH_CONNECTIONS) drop(oldest());
-      open.set(socket, { address, requests: 0 });
-      socket.once('close', () => open.delete(socket));
-    },
-    /** @returns a function that ends the request; the connection is then the youngest one that waits */
-    answering(socket: Socket): () => void {
-      const connection = open.get(socket);
-      if (connection === undefined) return () => undefined;
-      connection.requests++;
-      return () => {
-        connection.requests--;
-        if (!open.delete(socket) || socket.destroyed) return;
-        open.set(socket, connection);
-      };
-    },
-  };
-}
-
 /**
  * @returns a function that counts a request, and returns whether its address has exceeded the limit in this
  * second
@@ -175,18 +130,6 @@ function makeRequestCount(): (address: string) => boolean {
     counts.set(address, count);
     return count > MAX_HEALTH_REQUESTS_A_SECOND;
   };
-}
-
-function addressOf({ remoteAddress = '' }: Socket): string {
-  const address = remoteAddress.replace(/^::ffff:(?=\d+\.)/, '');
-  if (!isIPv6(address)) return address;
-  // The address is written in full, so that its first four parts are the /64.
-  const [head = '', tail] = address.split('%')[0]?.split('::') ?? [];
-  const [before, after] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
-  const zeros = tail === undefined ? 0 : 8 - (before?.length ?? 0) - (after?.length ?? 0);
-  return [...(before ?? []), ...Array.from({ length: zeros }, () => '0'), ...(after ?? [])]
-    .slice(0, 4)
-    .join(':');
 }
 
 /** Shares one run of the work: calls during a run get its result. */
