@@ -31,7 +31,7 @@ export async function rankedPlayers(
 }
 
 /** The columns of `dueWindowOf`. */
-const WINDOW = `w.window_no, w.promotion_no, w.version, ${finiteMicrosOf('w.starts_at')}, ${finiteMicrosOf('w.ends_at')}, w.window_key`;
+export const WINDOW = `w.window_no, w.promotion_no, w.version, ${finiteMicrosOf('w.starts_at')}, ${finiteMicrosOf('w.ends_at')}, w.window_key`;
 /** Few windows are due, so the progress of each is looked up. A join would read the progress of all. */
 const DUE_BOARDS: Statement = {
   name: 'promotions_due_boards',
@@ -73,7 +73,7 @@ export async function dueConfirmations(
   return rows.map((row) => ({ ...dueWindowOf(row), playerRef: row.at(-1) ?? '' }));
 }
 
-function dueWindowOf([windowNo, promotionNo, version, startsAt, endsAt, key]: Row): DueWindow {
+export function dueWindowOf([windowNo, promotionNo, version, startsAt, endsAt, key]: Row): DueWindow {
   return {
     ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
     window: { key: key ?? '', startsAt: readMicros(startsAt), endsAt: readMicros(endsAt) },

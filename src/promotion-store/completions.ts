@@ -41,7 +41,8 @@ const ENTERED = `select window_no, player_ref, ordinal, max(attempt) as attempt,
   from promo_store.promotion_completions group by 1, 2, 3`;
 /**
  * Where the ledger has had more attempts, its last one goes on. An erasure may have taken rounds from the
- * player, and a rebuild does not see them. An id that was revoked stays revoked. The completion then is a
+ * player, and a rebuild does not see them. It may also have ended attempts with the name of the player: then
+ * the one that holds has a lower number. An id that was revoked stays revoked. The completion then is a
  * further attempt.
  */
 const KEEP_NUMBERS: Statement = {
@@ -51,7 +52,7 @@ const KEEP_NUMBERS: Statement = {
 )
 update promo_store.promotion_attempts a set attempt = e.attempt + e.is_over::int from entered e
 where a.generation = $1 and a.is_held and a.window_no = e.window_no and a.player_ref = e.player_ref and a.ordinal = e.ordinal
-  and a.attempt < e.attempt + e.is_over::int`,
+  and (a.attempt < e.attempt + e.is_over::int or not e.is_over and a.attempt > e.attempt)`,
 };
 /**
  * The next attempt of an ordinal has a number that the ledger does not know. The generation may never have

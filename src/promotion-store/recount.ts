@@ -42,11 +42,22 @@ export interface Recounted {
 
 /**
  * An erasure takes rounds from players (B6). Of equal points, the player goes first whose points changed
- * first. The erasure is such a change for the fold, and leaves no trace for a recount.
+ * first. The erasure is such a change for the fold, and leaves no trace for a recount. Joined progress gets
+ * its rank by the next slice.
  */
-const ERASED_ATTRIBUTIONS: Statement = {
-  name: 'promotions_erased_attributions',
-  text: `select distinct f.operator_id from promo_store.attribution_changes c join promo_store.feeds f using (feed_no) where c.change = 2`,
+const UNSURE_RANKS: Statement = {
+  name: 'promotions_unsure_ranks',
+  text: `select f.operator_id from promo_store.attribution_changes c join promo_store.feeds f using (feed_no) where c.change = 2
+union select o.operator_id from promo_store.promotion_joins j join promo_store.promotion_windows w using (window_no)
+join promo_store.promotions p using (promotion_no) join promo_store.operators o using (operator_no)`,
+};
+/**
+ * An erasure of several calls gives all progress to `erased:N` at its first one, and the events one by one.
+ * Where it was broken off, it stays so.
+ */
+const ERASING: Statement = {
+  name: 'promotions_erasing',
+  text: `select distinct request ->> 'operator' from promo.operations where operation = 'erasure' and ended_at is null`,
 };
 
 export type Recount =
@@ -100,9 +111,21 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   for (const [, closesAt] of closed) asOf = latestOf(asOf, BigInt(closesAt ?? 0));
   recount.endSlice(asOf);
   const since = readMicros(complete) ?? BEFORE_ALL;
-  const unsure = new Set((await reader.query(ERASED_ATTRIBUTIONS)).map(([operator]) => operator ?? ''));
+  const operatorsOf = async (statement: Statement) =>
+    new Set((await reader.query(statement)).map(([operator]) => operator ?? ''));
+  const erasing = await operatorsOf(ERASING);
+  const unsure = new Set([...erasing, ...(await operatorsOf(UNSURE_RANKS))]);
   const { compared, skipped } = await compareAll(reader, recount, versions, {
-    ...{ generation: Number(generation), since, unsure, boards, isCounted, damages },
+    ...{
+      generation: Number(generation),
+      since,
+      unsure,
+      erasing,
+      boards,
+      isCounted,
+      isWhole: oneOf === 1,
+      damages,
+    },
   });
   return { type: 'counted', recounted: { upTo, verdicts, compared, skipped, ...damages.listed() } };
 }
@@ -169,9 +192,13 @@ interface Compared {
   readonly since: bigint;
   /** Operators with an erasure that may explain other ranks of players with equal points. */
   readonly unsure: ReadonlySet<string>;
+  /** Operators with an erasure that has not ended. */
+  readonly erasing: ReadonlySet<string>;
   /** The leaderboards that are closed, by the number of the window. */
   readonly boards: ReadonlySet<number>;
   readonly isCounted: (player: string) => boolean;
+  /** All players are counted. */
+  readonly isWhole: boolean;
   readonly damages: DamageList;
 }
 
@@ -206,7 +233,7 @@ async function compareAll(
   reader: Reader,
   counting: Counting,
   versions: readonly CountedVersion[],
-  { generation, since, unsure, boards, isCounted, damages }: Compared,
+  { generation, since, unsure, erasing, boards, isCounted, isWhole, damages }: Compared,
 ): Promise<{ compared: number; skipped: number }> {
   const expected = new Map<string, PlayerProgress>();
   for (const progress of counting.progress()) expected.set(keyOf(progress), progress);
@@ -232,7 +259,8 @@ async function compareAll(
       continue;
     }
     compared++;
-    if (ERASED.test(playerRef)) {
+    const isBeingErased = erasing.has(operator) && row.values !== valuesOf(progress);
+    if (ERASED.test(playerRef) || isBeingErased) {
       erased.add(source, row.rows, 1n);
       erased.add(source, progress?.rows() ?? [], -1n);
       continue;
@@ -246,14 +274,15 @@ async function compareAll(
     const values = valuesText(progress.rows(), progress.score);
     if (values === 'nothing' || (window.startsAt ?? BEFORE_ALL) < since) continue;
     const source = `${operator}/${id}/${window.key}`;
-    if (ERASED.test(playerRef)) {
+    if (ERASED.test(playerRef) || erasing.has(operator)) {
       erased.add(source, progress.rows(), -1n);
       continue;
     }
     const what = `a player has no progress, and the ledger gives ${values}, by the change ${progress.lastStep?.changeNo}`;
     damages.add({ source, what });
   }
-  for (const damage of erased.damages()) damages.add(damage);
+  // A sample has no erased players, so it lacks what a player who is being erased has lost.
+  if (isWhole) for (const damage of erased.damages()) damages.add(damage);
   return { compared, skipped };
 }
 
@@ -261,7 +290,7 @@ async function compareAll(
 function differencesOf(row: StoredRow, progress: PlayerProgress | undefined, hasRanks: boolean): string[] {
   const found: string[] = [];
   const subject = `the progress that the change ${row.changedNo} changed last`;
-  const values = progress === undefined ? 'nothing' : valuesText(progress.rows(), progress.score);
+  const values = valuesOf(progress);
   if (row.values !== values) found.push(`${subject} is ${row.values}, and the ledger gives ${values}`);
   const ordinals = progress === undefined ? [] : [...heldBy(progress).keys()];
   const held = ordinals.sort((a, b) => a - b).join();
@@ -271,6 +300,9 @@ function differencesOf(row: StoredRow, progress: PlayerProgress | undefined, has
     );
   return found;
 }
+
+const valuesOf = (progress: PlayerProgress | undefined): string =>
+  progress === undefined ? 'nothing' : valuesText(progress.rows(), progress.score);
 
 const keyOfVersion = (operator: string, promotion: string, version: number): string =>
   `${operator}\0${promotion}\0${version}`;

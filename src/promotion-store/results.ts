@@ -29,12 +29,13 @@ const FOLDED_TO: Statement = {
   text: `select ${finiteMicrosOf('newest_at')} from promo_store.fold_generations where fold = 'promotions' and generation = $1`,
 };
 
-const TABLES = ['promotion_progress', 'promotion_attempts', 'promotion_boards'] as const;
+const TABLES = ['promotion_progress', 'promotion_attempts', 'promotion_boards', 'promotion_joins'] as const;
 const COLUMNS: Readonly<Record<(typeof TABLES)[number], string>> = {
   promotion_progress:
     'player_ref, items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at',
   promotion_attempts: 'player_ref, ordinal, attempt, is_held, decided_no, decided_at, confirms_at',
   promotion_boards: 'closed_at',
+  promotion_joins: 'player_ref',
 };
 /** Windows that began when history was whole no longer: the older generation has counted all of them. */
 const OLDER = `select window_no from promo_store.promotion_windows where coalesce(starts_at, '-infinity') < $3::timestamptz`;
@@ -103,6 +104,7 @@ export function makePromotionResults(): Results {
         const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
         const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
         const counted = new CountedSlice(session, { generation, isShown, rowsOfSlice, asOf });
+        await counted.countJoined();
         const parts = partsOf(slice, Number(rows));
         const read = () => {
           const { value: part, done } = parts.next();
@@ -125,7 +127,9 @@ export function makePromotionResults(): Results {
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
       const rowsOfSlice = new SliceRows(versions);
-      await new CountedSlice(session, { generation, isShown: true, rowsOfSlice, asOf }).end();
+      const counted = new CountedSlice(session, { generation, isShown: true, rowsOfSlice, asOf });
+      await counted.countJoined();
+      await counted.end();
       return rebuild;
     },
     async keepOlder(session, from, to, since) {

@@ -7,6 +7,7 @@
 import type { Session } from '../postgres/transaction';
 import * as boardRows from './board-rows';
 import { enterCompletions } from './completions';
+import { takeJoined } from './joins';
 import * as stored from './progress-rows';
 import type { MatchedRow, SliceRows } from './slice-rows';
 
@@ -43,6 +44,25 @@ export class CountedSlice {
     private readonly session: Session,
     private readonly options: SliceOptions,
   ) {}
+
+  /**
+   * Judges progress that an erasure has joined, before rows change it: it may be worth other completions than
+   * those that hold, and another rank.
+   */
+  async countJoined(): Promise<void> {
+    const { generation, rowsOfSlice } = this.options;
+    const rows: MatchedRow[] = [];
+    for (const each of await takeJoined(this.session, generation)) {
+      const version = rowsOfSlice.versionOf(each);
+      if (version === undefined) continue;
+      rowsOfSlice.number([{ ...each, version }]);
+      const progress = rowsOfSlice.progressOf(version, each.window, each.playerRef);
+      const { changeNo, at } = each;
+      // Without credits, the row is only a step at which progress is judged.
+      rows.push({ changeNo, at, sign: 1n, credited: [{ progress, credits: [] }] });
+    }
+    if (rows.length > 0) await this.count(rows);
+  }
 
   /** Counts the rows of a part, in the order of their numbers. Parts follow one another. */
   async count(rows: readonly MatchedRow[]): Promise<void> {

@@ -7,7 +7,8 @@ import type { CompiledPromotion } from './terms';
 export class Board {
   /** All players, or at least those who may be ranked at any step of the slice. */
   readonly players = new Set<PlayerProgress>();
-  private ranked: readonly PlayerProgress[] = [];
+  /** The players by rank. A rank is undefined where an erasure ended the completion of its player. */
+  private ranked: readonly (PlayerProgress | undefined)[] = [];
   /** Players whose rank changed since the end of the last slice. */
   private readonly reranked = new Set<PlayerProgress>();
   private closed = false;
@@ -22,10 +23,20 @@ export class Board {
     return this.closed;
   }
 
-  /** Continues a board that an earlier slice closed, with the players as that slice left them. */
+  /**
+   * Continues a board that an earlier slice closed, with the ranks that it gave. An erasure may have changed
+   * the points since then.
+   */
   restoreClosed(): void {
     this.closed = true;
-    this.ranked = ranking(this.promotion, this.players);
+    const ranked: (PlayerProgress | undefined)[] = [];
+    for (const progress of this.players)
+      if (progress.hasAttempts)
+        for (const [rank] of progress.attempts.held()) {
+          while (ranked.length < rank) ranked.push(undefined);
+          ranked[rank - 1] = progress;
+        }
+    this.ranked = ranked;
   }
 
   /** Whether a row that was made at this time comes after the close. */
@@ -49,7 +60,7 @@ export class Board {
     const changesRanks = (each: PlayerProgress) =>
       this.ranked.includes(each) ||
       (each.score > 0n && (!isFull || last === undefined || compareRanked(each, last) < 0));
-    if (changed.some(changesRanks)) this.changeRanks(step);
+    if (this.ranked.includes(undefined) || changed.some(changesRanks)) this.changeRanks(step);
   }
 
   /** The players whose ranks changed since the last call. */
@@ -64,7 +75,7 @@ export class Board {
     const after = ranking(this.promotion, this.players);
     this.ranked = after;
     for (const [index, progress] of before.entries()) {
-      if (after[index] === progress) continue;
+      if (progress === undefined || after[index] === progress) continue;
       progress.attempts.lose(index + 1, step);
       this.reranked.add(progress);
     }

@@ -1,6 +1,7 @@
 /**
  * An erasure of a round's own player takes the round from the player who was credited with it. The fold ends
- * where a rebuild ends, in any order of attributions, erasures, refunds, rebuilds and slices.
+ * where a rebuild ends, in any order of attributions, erasures, refunds, rebuilds and slices. A slice between
+ * two calls of an erasure counts for the player. The next call joins the progress with that of `erased:N`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,6 +58,14 @@ async function foldAll(fold: Fold): Promise<void> {
 }
 
 const kept = () => store.rows('select player_ref from promo_store.erased_credits order by 1');
+
+const joined = () => store.rows('select player_ref from promo_store.promotion_joins order by 1');
+
+/** The ledger of completions without the ranks of leaderboards. */
+const entriesOfGoals = () =>
+  store.rows(`select c.entry_no, m.promotion_id, w.window_key, c.player_ref, c.ordinal, c.attempt, c.change from promo_store.promotion_completions c
+join promo_store.promotion_windows w using (window_no) join promo_store.promotions m using (promotion_no)
+join promo_store.promotion_versions v using (promotion_no, version) where v.definition ->> 'type' <> 'leaderboard' order by 1`);
 
 async function expectSound(): Promise<void> {
   expect(await damagesOf(store.pool)).toEqual([]);
@@ -128,7 +137,10 @@ async function storedState(): Promise<string[]> {
   );
 }
 
-/** Sets and corrects attributions, erases players, removes promotions and counts again, in random order. */
+/**
+ * Sets and corrects attributions, erases players, removes promotions and counts again, in random order.
+ * Events and slices come between the calls of an erasure, too.
+ */
 class Unrest {
   erasures = 0;
   private readonly rounds = Array.from({ length: 20 }, (_, no) => `r${no}`);
@@ -138,6 +150,7 @@ class Unrest {
   constructor(
     private readonly random: Random,
     private readonly fold: Fold,
+    private readonly readSome: () => Promise<unknown>,
   ) {}
 
   async act(): Promise<void> {
@@ -161,7 +174,11 @@ class Unrest {
           ...[round, was, player],
         ]);
     } else if (kind < 8) {
-      await erase(player, random.pick([1, 3, 1_000]));
+      await erase(player, random.pick([1, 3, 1_000]), async () => {
+        if (random.chance(0.3)) await this.readSome();
+        if (random.chance(0.3)) await fold.step();
+        if (random.chance(0.1)) await expectSound();
+      });
       this.erasures++;
     } else if (kind < 9) await fold.rebuild('a test');
     else if (this.flows.length === ALL.length && random.chance(0.5)) {
@@ -179,14 +196,13 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const random = makeRandom(seed);
     await apply('recompute', ...ALL);
     const fold = aFold(random.pick([1, 30, 20_000]));
-    const unrest = new Unrest(random, fold);
     const acme = store.partition('acme');
     const events = random.shuffled(feedOf(random).events);
+    const readSome = async () => acme.read(...events.splice(0, random.between(1, 12)).map(eventBytes));
+    const unrest = new Unrest(random, fold, readSome);
     await fold.step();
-    for (let from = 0; from < events.length; ) {
-      const to = from + random.between(1, 12);
-      await acme.read(...events.slice(from, to).map(eventBytes));
-      from = to;
+    while (events.length > 0) {
+      await readSome();
       for (let acts = random.below(3); acts > 0; acts--) await unrest.act();
       if (random.chance(0.4)) await fold.step();
       if (random.chance(0.4)) await expectSound();
@@ -196,11 +212,15 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     expect(await storedState()).toEqual(expected);
     expect(expected.length).toBeGreaterThan(20);
     expect(await kept()).toEqual([]);
+    expect(await joined()).toEqual([]);
     await expectSound();
 
+    const entries = await entriesOfGoals();
     expect(await fold.rebuild('a test')).toBe(true);
     await foldAll(fold);
     expect(await storedState()).toEqual(expected);
+    // The completions that hold are the same, also those of erased players.
+    expect(await entriesOfGoals()).toEqual(entries);
     await expectSound();
     expect(unrest.erasures).toBeGreaterThan(0);
   },
@@ -451,4 +471,203 @@ test('a recount sees an attribution in a slice without verdicts [P16]', async ()
   await foldAll(aFold());
   expect(await progress()).toEqual([[NORMAL, '1']]);
   await expectSound();
+});
+
+const refund = (id: string, player: string) =>
+  aRefund({ event_id: `x-${id}`, player_ref: player, round_id: `r-${id}` });
+
+/** An erasure whose calls change one verdict each. @param slices what happens after each of the calls */
+async function eraseBetween(player: string, ...slices: readonly (() => Promise<unknown>)[]): Promise<void> {
+  let calls = 0;
+  await erase(player, 1, async () => {
+    await slices[calls++]?.();
+    await expectSound();
+  });
+  expect(calls).toBeGreaterThanOrEqual(slices.length);
+}
+
+/** A rebuild enters no completion, so those that hold are right. */
+async function expectRebuilt(fold: Fold): Promise<void> {
+  const before = await completions();
+  expect(await fold.rebuild('a test')).toBe(true);
+  await foldAll(fold);
+  expect(await completions()).toEqual(before);
+  await expectSound();
+}
+
+const P = 'p-erased';
+
+test('a completion of the player, attained between the calls, holds for erased:N, whose own was revoked [B6] [P12]', async () => {
+  const fold = aFold();
+  await apply('recompute', BETS);
+  const acme = store.partition('acme');
+  await acme.read(bet('a', P), bet('b', P));
+  await foldAll(fold);
+  const before = [['erased:1', 'completed', '1', '1']];
+  await eraseBetween(P, async () => {
+    expect(await completions()).toEqual(before);
+    await acme.read(refund('a', P), bet('c', P), bet('d', P));
+    await foldAll(fold);
+    before.push(['erased:1', 'revoked', '1', '1']);
+    expect(await completions()).toEqual([...before, [P, 'completed', '1', '1']]);
+  });
+  // Until the next slice, erased:N has its own completions alone.
+  expect(await completions()).toEqual(before);
+  expect(await progress()).toEqual([['erased:1', '3']]);
+  await expectForgotten(P);
+  await expectSound();
+  await foldAll(fold);
+  before.push(['erased:1', 'completed', '1', '2']);
+  expect(await completions()).toEqual(before);
+  expect(await joined()).toEqual([]);
+  await expectSound();
+  await expectRebuilt(fold);
+
+  await acme.read(refund('b', P), refund('c', P), refund('d', P));
+  await foldAll(fold);
+  before.push(['erased:1', 'revoked', '1', '2']);
+  expect(await completions()).toEqual(before);
+  await expectRebuilt(fold);
+});
+
+test('attempts of the player between the calls end none of erased:N, and a rebuild keeps the ids [B6] [P12]', async () => {
+  const fold = aFold();
+  await apply('recompute', `${BETS}, confirm_after: PT1S`);
+  const acme = store.partition('acme');
+  await acme.read(bet('a', P), bet('b', P));
+  await foldAll(fold);
+  await eraseBetween(
+    P,
+    async () => {
+      await acme.read(bet('c', P), bet('d', P));
+      await foldAll(fold);
+      await acme.read(refund('c', P));
+      await foldAll(fold);
+      await acme.read(bet('e', P));
+      await foldAll(fold);
+      expect((await completions()).at(-1)).toEqual([P, 'completed', '1', '2']);
+    },
+    // The second call has joined them, and the fold judges them: four bets are two completions.
+    () => foldAll(fold),
+  );
+  await foldAll(fold);
+  const held = (await completions()).filter(([, change]) => change !== 'confirmed');
+  expect(held).toEqual([
+    ['erased:1', 'completed', '1', '1'],
+    // A rebuild attains it twice.
+    ['erased:1', 'completed', '2', '1'],
+  ]);
+  await expectRebuilt(fold);
+});
+
+test('a refund between the calls counts in each generation, also where a rebuild is under way [B6] [P16]', async () => {
+  const fold = aFold(1);
+  await apply('recompute', BETS, SUM);
+  const acme = store.partition('acme');
+  await acme.read(...['a', 'b', 'c', 'd'].map((id) => bet(id, P)));
+  for (let batch = 0; batch < 16; batch++) await acme.read(aLogin({ event_id: `m${batch}` }));
+  await foldAll(fold);
+  await fold.rebuild('a test');
+  const someSteps = async () => {
+    for (let steps = 0; steps < 3; steps++) await fold.step();
+  };
+  await eraseBetween(
+    P,
+    async () => {
+      await acme.read(refund('b', P));
+      await someSteps();
+    },
+    async () => {
+      await acme.read(refund('c', P), bet('e', P));
+      await someSteps();
+    },
+  );
+  for (let end = 0; end < 4; end++) await foldAll(fold);
+  expect(await progress()).toEqual([['erased:1', '3']]);
+  expect(await storedState()).toEqual(await expectedState());
+  expect(await joined()).toEqual([]);
+  await expectSound();
+  await expectRebuilt(fold);
+});
+
+const RACE =
+  'id: race, type: leaderboard, points: [{ counts: bet, points: 1 }], keep_ranks: 2, from: 2026-01-01T00:00Z, to: 2026-01-02T00:00Z';
+
+test('a closed leaderboard ranks again after the calls, between which a refund took points from the player [B6] [P15]', async () => {
+  const fold = aFold();
+  await apply('recompute', RACE);
+  const acme = store.partition('acme');
+  const players = { a: P, b: P, c: P, d: 'q', e: 'q', f: 's' };
+  await acme.read(
+    ...Object.entries(players).map(([id, player]) => ({
+      ...bet(id, player),
+      occurred_at: '2026-01-01T10:00:00Z',
+    })),
+  );
+  await foldAll(fold);
+  await eraseBetween(P, async () => {
+    await acme.read(refund('b', P), refund('c', P));
+    await foldAll(fold);
+  });
+  await expectSound();
+  // Nothing is decided: the time alone makes the fold judge.
+  await foldAll(fold);
+  expect(await completions()).toEqual([
+    ['erased:1', 'completed', '1', '1'],
+    ['q', 'completed', '2', '1'],
+    ['erased:1', 'revoked', '1', '1'],
+    ['q', 'revoked', '2', '1'],
+    ['q', 'completed', '1', '1'],
+    ['s', 'completed', '2', '1'],
+  ]);
+  expect(await joined()).toEqual([]);
+  await expectSound();
+  await expectRebuilt(fold);
+});
+
+test('an erasure that is broken off and begun again is sound, and a damage beside it is found [B6] [P16]', async () => {
+  store.damaged = true;
+  const fold = aFold();
+  await apply('recompute', BETS);
+  await store.partition('acme').read(bet('a', P), bet('b', P), bet('c', 'q'), bet('d', P));
+  await foldAll(fold);
+  await store.rows(`select from promo.erase_player('acme', $1, 1)`, [P]);
+  await expectSound();
+  await eraseBetween(P, async () => {
+    await store.partition('acme').read(bet('e', P));
+    await foldAll(fold);
+  });
+  await foldAll(fold);
+  await expectSound();
+  await store.pool.query(
+    `update promo_store.promotion_progress set amounts = '{2}', attained = 0 where player_ref = 'q'`,
+  );
+  const recount = await inSnapshot(store.url, READ, (reader) => recountPromotions(reader, 1));
+  expect(recount).toMatchObject({
+    recounted: { damages: [{ what: 'the progress of erased players differs from the ledger by 1' }] },
+  });
+});
+
+test('completions that an erasure of before has joined are corrected by a rebuild that the migration begins [B6]', async () => {
+  const migration = readFileSync(join(MIGRATIONS, '0047_joined_progress.sql'), 'utf8');
+  const begin = migration.slice(migration.indexOf('-- Erasures of before may have joined'));
+  expect(begin).toContain('insert into promo_store.fold_generations');
+  store.damaged = true;
+  const fold = aFold();
+  await apply('recompute', BETS);
+  await store.partition('acme').read(bet('a', P), bet('b', P));
+  await foldAll(fold);
+  await store.pool.query(begin);
+  expect(await store.value('select count(*) from promo_store.fold_generations')).toBe('1');
+  await erase(P);
+  await store.pool.query(`insert into promo_store.promotion_completions (completion_id, change, window_no, player_ref, ordinal, attempt, changed_at)
+    select completion_id, 1, window_no, player_ref, ordinal, attempt, changed_at from promo_store.promotion_completions`);
+  expect((await damagesOf(store.pool)).map(([invariant]) => invariant)).toEqual(['I7']);
+  await store.partition('acme').read(refund('a', P));
+  // The fold would revoke what is revoked.
+  await expect(foldAll(fold)).rejects.toThrow('promotion_completions_changes');
+  await store.pool.query(begin);
+  for (let tries = 0; tries < 20; tries++) await fold.step().catch(() => null);
+  await expectSound();
+  expect(await progress()).toEqual([['erased:1', '1']]);
 });

@@ -69,7 +69,11 @@ const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
   ...{ rollup_players: ['rollups'], rollup_player_counts: ['rollups'] },
   ...{ pseudonym_keys: ['pseudonyms'], pseudonyms: ['pseudonyms'] },
   ...{ promotion_generations: ['promotions'], promotion_progress: ['promotions'] },
-  ...{ promotion_boards: ['promotions'], promotion_attempts: ['promotions'] },
+  ...{
+    promotion_boards: ['promotions'],
+    promotion_attempts: ['promotions'],
+    promotion_joins: ['promotions'],
+  },
   ...{ promotion_rounds: ['promotions'], promotion_recordings: ['promotions'] },
   ...{ completion_outbox: ['completions'], completion_backlogs: ['completions'] },
 };
@@ -155,6 +159,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     promotion_progress: 'attained',
     promotion_boards: 'closed_at',
     promotion_attempts: 'attempt',
+    promotion_joins: 'player_ref',
     promotion_rounds: 'entries',
     promotion_recordings: 'after',
     promotion_completions: 'attempt',

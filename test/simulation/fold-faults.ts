@@ -18,7 +18,13 @@ const STATEMENTS = [
   ...['promotions_read_recorded', 'promotions_dropped_to', 'promotions_forget_credits'],
   ...['promotions_read_far', 'promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
-  ...['promotions_pool', 'promotions_ranked', 'promotions_due_boards', 'promotions_due_confirmations'],
+  ...[
+    'promotions_take_joined',
+    'promotions_pool',
+    'promotions_ranked',
+    'promotions_due_boards',
+    'promotions_due_confirmations',
+  ],
   ...[
     'promotions_closed_by_time',
     'promotions_closed',
@@ -28,7 +34,7 @@ const STATEMENTS = [
     'promotions_go_on_numbering',
   ],
   ...['promotions_keep_confirmed', 'promotions_enter_difference'],
-  ...['progress', 'attempts', 'boards'].flatMap((table) => [
+  ...['progress', 'attempts', 'boards', 'joins'].flatMap((table) => [
     `promotions_clear_promotion_${table}`,
     `promotions_keep_promotion_${table}`,
     `promotions_sweep_promotion_${table}`,

@@ -309,7 +309,8 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       const last = Math.max(...entries.map(({ attempt }) => attempt));
       const isOver = entries.some(({ attempt, change }) => change === 1 && attempt === last);
       const next = isOver ? last + 1 : last;
-      if (row.attempt < next) putAttempt(session, { ...row, attempt: next });
+      if (row.attempt < next || (!isOver && row.attempt > last))
+        putAttempt(session, { ...row, attempt: next });
     }
     return [];
   },
@@ -383,6 +384,13 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     return [];
   },
   ...Object.fromEntries([...keepsOf('progress'), ...keepsOf('attempts'), ...keepsOf('boards')]),
+  /** The model erases no players. */
+  ...Object.fromEntries(
+    ['promotions_take_joined', 'promotions_clear_promotion_joins', 'promotions_keep_promotion_joins'].map(
+      (name): [string, FoldStatement] => [name, () => []],
+    ),
+  ),
+  promotions_sweep_promotion_joins: () => [['0']],
   promotions_sweep_promotion_progress: (session, [no]) => sweep(session.changed().progress, no),
   promotions_sweep_promotion_attempts: (session, [no]) => sweep(session.changed().attempts, no),
   promotions_sweep_promotion_boards: (session, [no]) => sweep(session.changed().boards, no),
