@@ -592,18 +592,18 @@ test('a refund between the calls counts in each generation, also where a rebuild
 
 const RACE =
   'id: race, type: leaderboard, points: [{ counts: bet, points: 1 }], keep_ranks: 2, from: 2026-01-01T00:00Z, to: 2026-01-02T00:00Z';
+/** Bets in the window of the leaderboard, by id. */
+const racing = (players: Readonly<Record<string, string>>) =>
+  Object.entries(players).map(([id, player]) => ({
+    ...bet(id, player),
+    occurred_at: '2026-01-01T10:00:00Z',
+  }));
 
 test('a closed leaderboard ranks again after the calls, between which a refund took points from the player [B6] [P15]', async () => {
   const fold = aFold();
   await apply('recompute', RACE);
   const acme = store.partition('acme');
-  const players = { a: P, b: P, c: P, d: 'q', e: 'q', f: 's' };
-  await acme.read(
-    ...Object.entries(players).map(([id, player]) => ({
-      ...bet(id, player),
-      occurred_at: '2026-01-01T10:00:00Z',
-    })),
-  );
+  await acme.read(...racing({ a: P, b: P, c: P, d: 'q', e: 'q', f: 's' }));
   await foldAll(fold);
   await eraseBetween(P, async () => {
     await acme.read(refund('b', P), refund('c', P));
@@ -621,6 +621,34 @@ test('a closed leaderboard ranks again after the calls, between which a refund t
     ['s', 'completed', '2', '1'],
   ]);
   expect(await joined()).toEqual([]);
+  await expectSound();
+  await expectRebuilt(fold);
+});
+
+test('the points of both names give erased:N another rank than each of them had [B6] [P15]', async () => {
+  const fold = aFold();
+  await apply('recompute', RACE);
+  const acme = store.partition('acme');
+  await acme.read(...racing({ a: P, b: 'q', c: 'q', d: 's' }));
+  await foldAll(fold);
+  await eraseBetween(P, async () => {
+    await acme.read(...racing({ e: P, f: P }));
+    await foldAll(fold);
+    expect((await completions()).slice(-2)).toEqual([
+      ['erased:1', 'revoked', '2', '1'],
+      [P, 'completed', '2', '1'],
+    ]);
+  });
+  await foldAll(fold);
+  expect(await completions()).toEqual([
+    ['q', 'completed', '1', '1'],
+    ['erased:1', 'completed', '2', '1'],
+    ['erased:1', 'revoked', '2', '1'],
+    ['q', 'revoked', '1', '1'],
+    // Each had this rank before, for one bet of the first slice.
+    ['erased:1', 'completed', '1', '2'],
+    ['q', 'completed', '2', '2'],
+  ]);
   await expectSound();
   await expectRebuilt(fold);
 });
