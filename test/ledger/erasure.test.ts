@@ -69,9 +69,10 @@ async function guessed(client = store.pool): Promise<{ events: string[]; rounds:
   };
 }
 const NOTHING = { events: [], rounds: [] };
+/** A tag has 24 bits, so among many candidates another one may fit by chance. */
 const EVERYTHING = {
-  events: ['a', 'b', 'c', 'd', 'e'].map((id) => `${id}: ${PLAYER}`),
-  rounds: ['r-1', 'r-2'].map((id) => `${id}: ${PLAYER}`),
+  events: expect.arrayContaining(['a', 'b', 'c', 'd', 'e'].map((id) => `${id}: ${PLAYER}`)),
+  rounds: expect.arrayContaining(['r-1', 'r-2'].map((id) => `${id}: ${PLAYER}`)),
 };
 
 describe.each([
@@ -483,5 +484,6 @@ test('another store has other keys, and a worker notices them by its reference d
   );
   await partition.read(EVENTS[1] ?? {});
   expect(await anotherWriter('acme.second').read(EVENTS[1] ?? {})).toEqual(['duplicate of accepted']);
-  expect((await guessed()).events).toEqual([`b: ${PLAYER}`]);
+  const { events } = await guessed();
+  expect(events.filter((guess) => guess.endsWith(`: ${PLAYER}`))).toEqual([`b: ${PLAYER}`]);
 });
