@@ -15,6 +15,8 @@ import { publishUsual } from './usual';
 export const START_MS = 60_000;
 const END_MS = 30_000;
 const LOOK_EVERY_MS = 20;
+/** A process that cannot keep up with the load needs this long after it, at most. */
+const FOLLOW_MS = 300_000;
 
 /** A command that counts the ledger by a fold. */
 export interface Counter {
@@ -193,7 +195,7 @@ async function look(client: Client, counter: Counter, ms: number, lags: Weighted
   const open: { given: number; at: number }[] = [];
   while (performance.now() < end || open.length > 0) {
     const at = performance.now();
-    if (at > end + START_MS) throw new Error(`the ${counter.name} do not follow`);
+    if (at > end + FOLLOW_MS) throw new Error(`the ${counter.name} do not follow`);
     const { given, counted } = await progressOf(client, counter);
     if (at < end) open.push({ given, at });
     for (let first = open[0]; first !== undefined && first.given <= counted; first = open[0]) {
