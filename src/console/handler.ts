@@ -100,7 +100,7 @@ type Handle = (request: ConsoleRequest) => Promise<ConsoleAnswer>;
 
 export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
   const { tokens, wrongTokens, openPage, wallNow, clock, logger, metrics } = deps;
-  const logLimited = limitSenderLines(clock, (level, line, message) => logger[level](line, message));
+  const logLimited = limitSenderLines(logger, clock);
   /** The pages of the answers that have one, for the metrics. */
   const pages = new WeakMap<ConsoleAnswer, string>();
   const nowSeconds = () => Math.floor(wallNow() / 1_000);

@@ -75,7 +75,7 @@ export async function serveConsole(
     send(response, answer, method === 'HEAD');
   }
 
-  const logLimited = limitSenderLines(systemClock, (level, line, message) => logger[level](line, message));
+  const logLimited = limitSenderLines(logger, systemClock);
   const connections = limitConnections({
     most: MAX_CONNECTIONS,
     anAddress: MAX_CONNECTIONS_AN_ADDRESS,

@@ -40,7 +40,7 @@ type LogLine = ReturnType<typeof limitSenderLines>;
  * The answers of one call are of one partition, or of one webhook connection.
  */
 export function makeObserveAnswers({ metrics, logger, clock }: Observers): ObserveAnswers {
-  const logLimited = limitSenderLines(clock, (level, line, message) => logger[level](line, message));
+  const logLimited = limitSenderLines(logger, clock);
   return (origin, answers) => observeAnswers(metrics, logLimited, origin, answers);
 }
 

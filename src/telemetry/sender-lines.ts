@@ -2,6 +2,7 @@
  * The log lines that a sender can cause as often as it likes. Each kind of line is logged once a minute for
  * each sender, and MAX_LINES limits the lines of all senders. So no sender can fill the log.
  */
+import type { Logger } from 'pino';
 import type { Clock } from '../lib/clock';
 
 const LINE_EVERY_MS = 60_000;
@@ -16,10 +17,7 @@ type Level = 'info' | 'warn' | 'error';
  * Rate-limits log lines by kind and sender. The first line is logged at once. The next one after
  * LINE_EVERY_MS has the number of lines suppressed since.
  */
-export function limitSenderLines(
-  clock: Pick<Clock, 'now'>,
-  log: (level: Level, line: object, message: string) => void,
-) {
+export function limitSenderLines(logger: Pick<Logger, Level>, clock: Pick<Clock, 'now'>) {
   /** The last line by kind and sender, the oldest first. */
   const last = new Map<string, { at: number; suppressed: number }>();
   let [lines, since, suppressedInAll] = [0, 0, 0];
@@ -43,6 +41,6 @@ export function limitSenderLines(
     if (last.size > MAX_REMEMBERED && oldest !== undefined) last.delete(oldest);
     const more = suppressedInAll > 0 ? { suppressedOfOthers: suppressedInAll } : {};
     suppressedInAll = 0;
-    log(level, { ...line, suppressed: seen?.suppressed ?? 0, ...more }, message);
+    logger[level]({ ...line, suppressed: seen?.suppressed ?? 0, ...more }, message);
   };
 }

@@ -48,7 +48,7 @@ export interface ReportsDeps {
 }
 
 export function makeReports({ logger, metrics, clock, onRefused }: ReportsDeps) {
-  const logLimited = limitSenderLines(clock, (level, line, message) => logger[level](line, message));
+  const logLimited = limitSenderLines(logger, clock);
   const countRefusal = (status: number, token: string, connection: string) =>
     metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
