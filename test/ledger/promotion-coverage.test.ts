@@ -1,9 +1,7 @@
 /** What `status` reads about promotions, as the role of a worker. */
-import { makeFold } from '../../src/fold/fold';
 import { readPromotionCoverage } from '../../src/ledger/fold-coverage';
 import { grantRoles } from '../../src/ledger/roles';
-import { makePromotionResults } from '../../src/promotion-store/results';
-import { asRole } from '../support/as-role';
+import { aPromotionFold, foldAll } from '../support/folds';
 import { aLogin, freshStore } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
@@ -16,11 +14,8 @@ test('null before promotions are counted, then the lag, whether a process works,
     expect(await coverage()).toBeNull();
 
     await store.partition('acme').read(aLogin({ player_ref: 'ann' }));
-    const fold = makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
-      ...{ holder: 'test', leaseMs: 10_000, now: () => performance.now() },
-      ...{ slice: { rows: 1_000, ms: 500 }, fill: { rows: 1_000, ms: 500 } },
-    });
-    while ((await fold.step()).kind !== 'idle');
+    const fold = aPromotionFold(store.pool, 1_000, () => performance.now());
+    await foldAll(fold);
     expect(await coverage()).toEqual({ lagSeconds: expect.any(Number), isRunning: true, isRebuilt: false });
     await fold.rebuild('a test');
     expect(await coverage()).toMatchObject({ isRebuilt: true });

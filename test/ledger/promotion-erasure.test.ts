@@ -6,14 +6,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeRandom, type Random } from '../../dev/random';
-import { type Fold, makeFold } from '../../src/fold/fold';
+import type { Fold } from '../../src/fold/fold';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
-import { makePromotionResults } from '../../src/promotion-store/results';
 import type { Takeover } from '../../src/promotions/timeline';
-import { asRole } from '../support/as-role';
 import { attribute, BONUS, NORMAL } from '../support/attributions';
+import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
 import {
   aBet,
   aLogin,
@@ -42,20 +41,9 @@ async function apply(takeover: Takeover, ...flows: readonly string[]): Promise<v
   await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
 }
 
-let holders = 0;
-function aFold(rows = 20_000): Fold {
-  // A clock that runs ahead: an idle fold looks for new versions every few seconds.
-  let time = 0;
-  const goal = { rows, ms: 500 };
-  return makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
-    ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice: goal, fill: goal },
-    now: () => (time += 20_000),
-  });
-}
-
-async function foldAll(fold: Fold): Promise<void> {
-  for (let idle = 0; idle < 3; ) if ((await fold.step()).kind === 'idle') idle++;
-}
+const aFold = (rows?: number): Fold => aPromotionFold(store.pool, rows);
+/** An idle fold looks for new versions and lets time pass, one after the other. */
+const foldAll = (fold: Fold): Promise<void> => foldUntilIdle(fold, 3);
 
 const kept = () => store.rows('select player_ref from promo_store.erased_credits order by 1');
 

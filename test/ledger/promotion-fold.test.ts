@@ -1,13 +1,12 @@
 /** The fold of promotions over a real ledger: equal to the fold of files, whatever the slices. */
 import { makeRandom, type Random } from '../../dev/random';
 import { sleep } from '../../dev/servers/deadline';
-import { type Fold, makeFold } from '../../src/fold/fold';
+import type { Fold } from '../../src/fold/fold';
 import { inTransaction, type Session } from '../../src/postgres/transaction';
 import { readCountedRows } from '../../src/promotion-store/credits';
 import { applyPromotions } from '../../src/promotion-store/documents';
-import { makePromotionResults } from '../../src/promotion-store/results';
 import type { Takeover } from '../../src/promotions/timeline';
-import { asRole } from '../support/as-role';
+import { aPromotionFold, foldAll } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { foldOfLedger } from '../support/ledger-fold';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
@@ -24,20 +23,7 @@ const DAILY =
   'id: daily, type: leaderboard, window: { every: day }, time_zone: UTC, points: [{ counts: bet, points: 1 }], keep_ranks: 3';
 const CONFIRMED = 'id: confirmed, type: bet_count, target: 2, completes: each, confirm_after: PT1S';
 
-let holders = 0;
-const aFold = (rows = 20_000, now = () => performance.now()): Fold =>
-  makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
-    ...{ holder: `test ${holders++}`, leaseMs: 10_000, now },
-    ...{ slice: { rows, ms: 500 }, fill: { rows, ms: 500 } },
-  });
-
-async function foldAll(fold: Fold): Promise<void> {
-  for (;;) {
-    const { kind } = await fold.step();
-    if (kind === 'idle') return;
-    if (kind === 'standby') throw new Error('another process folds');
-  }
-}
+const aFold = (rows = 20_000, now = () => performance.now()): Fold => aPromotionFold(store.pool, rows, now);
 
 async function apply(...flows: readonly string[]): Promise<void> {
   await applyAs('next_window', flows);

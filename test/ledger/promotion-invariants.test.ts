@@ -1,8 +1,7 @@
 /** I7 of promo.check_invariants(): silent on sound promotions, and each damage made by hand is named. */
-import { type Fold, makeFold } from '../../src/fold/fold';
+import type { Fold } from '../../src/fold/fold';
 import { applyPromotions } from '../../src/promotion-store/documents';
-import { makePromotionResults } from '../../src/promotion-store/results';
-import { asRole } from '../support/as-role';
+import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
 import { aBet, aRefund, damagesOf, freshStore, type TestStore } from '../support/ledger';
 import { definitionsOf } from '../support/promotions';
 
@@ -12,15 +11,9 @@ const RACE =
 
 let store: TestStore;
 let fold: Fold;
-let time = 0;
 beforeEach(async () => {
   store = await freshStore({ own: true });
-  // A clock that runs ahead: an idle fold lets time pass at once.
-  const now = () => (time += 20_000);
-  const slice = { rows: 20_000, ms: 500 };
-  fold = makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
-    ...{ holder: 'test', leaseMs: 10_000, now, slice, fill: slice },
-  });
+  fold = aPromotionFold(store.pool);
 });
 afterEach(() => store.close());
 
@@ -30,13 +23,7 @@ async function apply(...flows: readonly string[]): Promise<void> {
 }
 
 /** Folds until nothing is left, and once more, so that time passes. */
-async function foldAll(): Promise<void> {
-  for (let idle = 0; idle < 2; ) {
-    const { kind } = await fold.step();
-    if (kind === 'standby') throw new Error('another process folds');
-    if (kind === 'idle') idle++;
-  }
-}
+const foldAll = (): Promise<void> => foldUntilIdle(fold, 2);
 
 const bets = (player: string, ...ids: readonly string[]) =>
   ids.map((id) => aBet({ event_id: id, round_id: `r-${id}`, player_ref: player, occurred_at: AT }));

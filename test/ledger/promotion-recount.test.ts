@@ -1,14 +1,13 @@
 /** `promo-intake promotions verify`: sound after each slice, and each damage made by hand is named. */
 import { makeRandom } from '../../dev/random';
 import { verifyPromotionsPart } from '../../src/commands/promotions-verify';
-import { type Fold, makeFold } from '../../src/fold/fold';
+import type { Fold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { grantRoles, type Role } from '../../src/ledger/roles';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { type Recount, recountPromotions } from '../../src/promotion-store/recount';
-import { makePromotionResults } from '../../src/promotion-store/results';
-import { asRole } from '../support/as-role';
+import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
 import { aBet, freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -31,19 +30,9 @@ async function apply(...flows: readonly string[]): Promise<void> {
   await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
 }
 
-let holders = 0;
-function aFold(rows = 20_000): Fold {
-  let time = 0;
-  const goal = { rows, ms: 500 };
-  return makeFold(asRole(store.pool, 'promotions'), makePromotionResults(), {
-    ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice: goal, fill: goal },
-    now: () => (time += 20_000),
-  });
-}
-
-async function foldAll(fold: Fold): Promise<void> {
-  for (let idle = 0; idle < 3; ) if ((await fold.step()).kind === 'idle') idle++;
-}
+const aFold = (rows?: number): Fold => aPromotionFold(store.pool, rows);
+/** An idle fold looks for new versions and lets time pass, one after the other. */
+const foldAll = (fold: Fold): Promise<void> => foldUntilIdle(fold, 3);
 
 test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
   'a recount agrees with the store between slices, through refunds, attributions, changes and an erasure: seed %i [P16] [P17] [P22] [B9]',

@@ -1,6 +1,7 @@
 /** Folds of a store, as their processes run them. */
 import { type Fold, type FoldOptions, makeFold } from '../../src/fold/fold';
 import type { Store } from '../../src/postgres/transaction';
+import { makePromotionResults } from '../../src/promotion-store/results';
 import { makeRollups } from '../../src/rollups/rollups';
 import { asRole } from './as-role';
 
@@ -16,11 +17,29 @@ export function aRollupFold(
   return makeFold(asRollups, makeRollups(asRollups), options);
 }
 
-/** Folds until nothing is left. @throws where another process folds */
-export async function foldAll(fold: Fold): Promise<void> {
-  for (;;) {
+let holders = 0;
+/**
+ * The fold of promotions, with the rights of its role.
+ *
+ * @param now by default a clock that runs ahead: an idle fold looks for new versions every few seconds
+ */
+export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead()): Fold {
+  const slice = { rows, ms: 500 };
+  return makeFold(asRole(store, 'promotions'), makePromotionResults(), {
+    ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice, fill: slice, now },
+  });
+}
+
+function clockAhead(): () => number {
+  let time = 0;
+  return () => (time += 20_000);
+}
+
+/** Folds until this many steps found nothing to fold. @throws where another process folds */
+export async function foldAll(fold: Fold, idleSteps = 1): Promise<void> {
+  for (let idle = 0; idle < idleSteps; ) {
     const { kind } = await fold.step();
-    if (kind === 'idle') return;
+    if (kind === 'idle') idle++;
     if (kind === 'standby') throw new Error('another process folds');
   }
 }
