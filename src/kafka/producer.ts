@@ -176,8 +176,6 @@ function senderOf(
       const { batches, taken } = firstBatches(rest, encode, choose, newBatch);
       likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
       if (batches.length > 0) await deliver(topic, batches, encode, refused, context);
-      // No request with these batches is in flight any more.
-      for (const { records } of batches) pool.give(records.memory);
       rest = rest.slice(taken);
     }
     if (refused.size > 0) throw new RecordsRefused(refused);
@@ -223,6 +221,8 @@ function senderOf(
     inFlight.push(sending);
     const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);
     requireAcknowledged(topic, batches, taken);
+    // Where one broker refuses, the request to another one may still need its batches.
+    for (const { records } of batches) pool.give(records.memory);
   }
 }
 
