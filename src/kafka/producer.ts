@@ -29,8 +29,6 @@ export function encodeMessages(): Encode<OutgoingMessage> {
   return (message) => encoder.encode(message);
 }
 
-export type { Encode } from './partition-batches';
-
 export interface Sender {
   /**
    * Resolves once all in-sync replicas have the items' messages. Keeps the order of the messages of a

@@ -6,7 +6,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
-import type { Encode, TopicsSender } from '../../src/kafka/producer';
+import type { Encode } from '../../src/kafka/partition-batches';
+import type { TopicsSender } from '../../src/kafka/producer';
 import { systemClock } from '../../src/lib/clock';
 import { aCompletionPublisher, addEntries, addPromotions, entryStatement } from '../support/completions';
 import { freshStore, type TestStore } from '../support/ledger';

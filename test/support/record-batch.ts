@@ -3,7 +3,7 @@
  * https://kafka.apache.org/documentation/#recordbatch
  */
 import { connect } from 'node:net';
-import type { Encode } from '../../src/kafka/producer';
+import type { Encode } from '../../src/kafka/partition-batches';
 import { makeCodecs } from '../../src/kafka/protocol/compression';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import { type Decompress, Fetched } from '../../src/kafka/protocol/record-batch-reader';
