@@ -80,6 +80,7 @@ export async function inTransaction<T>(store: Store, work: (session: Session) =>
     isClean = true;
     return result;
   } catch (error) {
+    transaction.refuse();
     // A store that did not answer will hardly answer a rollback: abandon the connection at once.
     isClean = !isUnanswered(error) && !isOfSession(error) && (await transaction.rollback());
     throw error;
@@ -147,6 +148,7 @@ const ROLLBACK = { name: 'rollback', text: 'rollback' };
 
 class Transaction implements Session {
   private isCommitted = false;
+  private isRefusing = false;
   private begun: Promise<void> = Promise.resolve();
   /** The first error. It is the cause of every later failure of the transaction. */
   private failure: unknown;
@@ -161,7 +163,13 @@ class Transaction implements Session {
     this.begun.catch(() => {});
   }
 
+  /** Sends nothing more. Work that went on beside a failure would run outside of the transaction. */
+  refuse(): void {
+    this.isRefusing = true;
+  }
+
   query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    if (this.isRefusing) return Promise.reject(new Error(`${statement.name} after a failure`));
     return this.inOrder(this.connection.query(statement, values));
   }
 
@@ -169,6 +177,7 @@ class Transaction implements Session {
     if (writes.length === 0) return;
     // Without a transaction, each write would commit by itself.
     await this.begun;
+    if (this.isRefusing) throw new Error('a write after a failure');
     await this.inOrder(this.connection.write(writes));
   }
 
@@ -199,7 +208,8 @@ class Transaction implements Session {
   /** @returns whether the connection is clean */
   async rollback(): Promise<boolean> {
     try {
-      await this.write([ROLLBACK]);
+      await this.begun;
+      await this.inOrder(this.connection.write([ROLLBACK]));
       return true;
     } catch {
       // The connection is lost, and the transaction with it. The error that led here is the one to report.
