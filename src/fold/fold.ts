@@ -32,6 +32,8 @@ export interface Slice {
 }
 
 export interface SliceResult {
+  /** All verdicts up to this number are added: a slice may end early. Absent: all of the slice. */
+  readonly upTo?: number;
   readonly rows: number;
   /** The latest decided_at; null where there are no rows. */
   readonly newestAt: string | null;
@@ -71,7 +73,7 @@ export type Stepped =
   | { readonly kind: 'standby'; readonly lagSeconds: number | null }
   /** The process did a step of other work, which comes before its fold: nothing was folded. */
   | { readonly kind: 'other work'; readonly isCaughtUp: false }
-  | ((Exclude<FoldStep, SliceStep> | (SliceStep & SliceResult & { readonly ms: number })) & {
+  | ((Exclude<FoldStep, SliceStep> | FoldedSlice) & {
       /** The shown generation has everything up to the horizon. */
       readonly isCaughtUp: boolean;
       /** Another generation is filled beside it. */
@@ -84,6 +86,13 @@ const TIME_CHECK_MS = 10_000;
 const HORIZON_TIMEOUT = '5 seconds';
 
 type SliceStep = Extract<FoldStep, { kind: 'slice' }>;
+
+type FoldedSlice = SliceStep &
+  SliceResult & {
+    readonly ms: number;
+    /** The results ended the slice early: a longer one would not fit. */
+    readonly wasCut: boolean;
+  };
 
 /** The state of a fold, as a step finds it under the lock. */
 interface Found {
@@ -189,7 +198,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   }
 
   async function foldSlice(session: Session, step: SliceStep, found: Found): Promise<Stepped> {
-    const { of, upTo } = step;
+    const { of } = step;
     turn = of.state === 'shown' ? 'filling' : 'shown';
     // Until it is stored, the slice counts as failed: a smaller one may succeed, whatever the failure is.
     spans[of.state] = spanAfterFailure(spans[of.state]);
@@ -198,18 +207,21 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const folded = await results.fold(session, {
       generation: of.generation,
       after: of.after,
-      upTo,
+      upTo: step.upTo,
       since: isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity',
       isInOrder,
       isShown: of.state === 'shown',
     });
+    const { upTo = step.upTo } = folded;
+    const shows = step.shows && upTo === step.upTo;
     const progress = progressAt(of.state === 'shown' ? upTo : shownIn(found)?.after, found);
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
-    if (step.shows) await show(session, of.generation, found);
-    return { ...step, ...folded, ms: now() - began, ...progress };
+    if (shows) await show(session, of.generation, found);
+    const wasCut = upTo < step.upTo;
+    return { ...step, ...folded, upTo, shows, wasCut, ms: now() - began, ...progress };
   }
 
   /** Shows a generation in place of the shown one. */
@@ -271,13 +283,10 @@ function progressAt(after: number | undefined, { generations, horizon }: Found) 
 }
 
 /** The span after a stored slice. @param tried the span that the slice could have had */
-function spanAfterSlice(
-  slice: SliceStep & SliceResult & { ms: number },
-  tried: number,
-  goal: SpanGoal,
-): number {
+function spanAfterSlice(slice: FoldedSlice, tried: number, goal: SpanGoal): number {
   const batches = Math.ceil((slice.upTo - slice.of.after) / BATCH_NUMBERS);
   const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, goal);
+  if (slice.wasCut) return Math.min(batches, next);
   // A slice that ended at the horizon says little about the next span where it was short.
   return Math.max(next, batches < tried ? Math.min(tried, next * 16) : next);
 }

@@ -109,6 +109,8 @@ export async function loadProgress(
 
 /** Rows of one statement. */
 const PART_ROWS = 2_000;
+/** Statements that are sent before the first of them is answered: memory holds their values until then. */
+const SENT_AT_ONCE = 4;
 
 /**
  * Runs work on parts, and sends the statements of each before those of the part before it are answered. So
@@ -121,6 +123,7 @@ async function inParts<T>(all: readonly T[], work: (part: readonly T[]) => Promi
     // Its failure is met below.
     part.catch(() => {});
     running.push(part);
+    if (running.length >= SENT_AT_ONCE) await running.shift();
     await new Promise<void>((sent) => process.nextTick(sent));
   }
   await Promise.all(running);

@@ -14,7 +14,7 @@ import { heldBy } from '../promotions/judging';
 import type { PlayerProgress } from '../promotions/player-progress';
 import { type CountedVersion, VersionCache } from './counted-versions';
 import { readCountedRows } from './credits';
-import { countedScopeOf, MEASURE } from './results';
+import { countedScopeOf } from './results';
 import {
   DamageList,
   type RecountDamage,
@@ -24,6 +24,13 @@ import {
 } from './stored-progress';
 import { finiteMicrosOf, microsOf, readMicros, timestampText } from './times';
 import { readPromotionVersions } from './versions';
+
+/** The verdicts of a range, and the latest time of them. */
+const MEASURE: Statement = {
+  name: 'promotions_measure',
+  text: `select count(*), ${finiteMicrosOf('max(decided_at)')}
+from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
+};
 
 const GOAL = { rows: 200_000, ms: 2_000 };
 const DAY_MICROS = 86_400_000_000n;
@@ -168,7 +175,7 @@ async function countAgain(
     const began = performance.now();
     const end = Math.min(upTo, after + batches * BATCH_NUMBERS);
     const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
-    const [[count, , latest] = []] = await reader.query(MEASURE, [after, end, since]);
+    const [[count, latest] = []] = await reader.query(MEASURE, [after, end, since]);
     const slice = { generation: Number(generation), after, upTo: end, since, isInOrder, isShown: false };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     for (const row of await readCountedRows(reader, slice, countedScopeOf(versions)))

@@ -1,13 +1,14 @@
 /** Promotions as results of a fold (docs/rules.md, P1-P17). */
-import type { Results, Slice } from '../fold/fold';
-import { BATCH_NUMBERS } from '../fold/statements';
+import type { Results } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
+import { BEFORE_ALL, later } from '../promotions/calendar';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
 import { forgetErasedCredits, readCountedPages } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { beginRecords, OldRecords } from './round-records';
 import { CountedSlice } from './slice';
+import { countParts, readParts, SLICE_LIMITS, type SlicePart } from './slice-parts';
 import { SliceRows } from './slice-rows';
 import { finiteMicrosOf } from './times';
 
@@ -17,12 +18,6 @@ import { finiteMicrosOf } from './times';
  */
 const CERTAIN_AFTER_MICROS = 60_000_000n;
 
-/** The verdicts of a slice, and the latest time of them. */
-export const MEASURE: Statement = {
-  name: 'promotions_measure',
-  text: `select count(*), max(decided_at), ${finiteMicrosOf('max(decided_at)')}
-from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
-};
 /** The latest time of the slices before. */
 const FOLDED_TO: Statement = {
   name: 'promotions_folded_to',
@@ -71,7 +66,7 @@ const SWEEPS: readonly Statement[] = [
 }));
 
 /** @returns results that one process keeps: it remembers compiled versions */
-export function makePromotionResults(): Results {
+export function makePromotionResults(limits = SLICE_LIMITS): Results {
   const cache = new VersionCache();
   const oldRecords = new OldRecords();
 
@@ -86,50 +81,52 @@ export function makePromotionResults(): Results {
     const { versions } = await countVersions(session, to, foldedTo, cache);
     const rowsOfSlice = new SliceRows(versions);
     await new CountedSlice(session, {
-      ...{ generation: to, isShown: false, rowsOfSlice, asOf: BigInt(closedTo) },
-    }).end();
+      ...{ generation: to, isShown: false, rowsOfSlice, isNew: false },
+    }).end(BigInt(closedTo));
   }
 
   return {
     name: 'promotions',
     async fold(session, slice) {
-      const { generation, isShown, after, upTo, since } = slice;
-      const [[rows, newestAt = null, latest] = []] = await session.query(MEASURE, [after, upTo, since]);
+      const { generation, isShown, after } = slice;
+      const parts = await readParts(session, slice, limits);
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
-      if (versions.length > 0) {
+      const counted = versions.length > 0 ? await countSlice(versions, foldedTo) : parts;
+      const upTo = counted.at(-1)?.upTo ?? slice.upTo;
+      await forgetErasedCredits(session, generation, upTo);
+      const { newestAt = null } = latestOf(counted) ?? {};
+      return { upTo, rows: counted.reduce((sum, { rows }) => sum + rows, 0), newestAt, rebuild };
+
+      async function countSlice(versions: readonly CountedVersion[], foldedTo: bigint | null) {
         const rowsOfSlice = new SliceRows(versions);
         const scope = countedScopeOf(versions);
         const records = await beginRecords(session, generation, after);
-        const known = latest == null ? foldedTo : later(foldedTo, BigInt(latest));
-        const asOf = (known ?? 0n) - CERTAIN_AFTER_MICROS;
-        const counted = new CountedSlice(session, { generation, isShown, rowsOfSlice, asOf });
-        await counted.countJoined();
-        const parts = partsOf(slice, Number(rows));
-        const read = () => {
-          const { value: part, done } = parts.next();
-          return done === true ? null : begun(readCountedPages(session, part, scope, records));
-        };
-        // The store reads a part while this process counts the one before it.
-        for (let pages = read(); pages !== null; ) {
-          const following = read();
-          await counted.count(await rowsOfSlice.match(pages));
-          pages = following;
-        }
-        await counted.end();
+        // Nothing is stored of a generation that begins.
+        const countedSlice = new CountedSlice(session, {
+          generation,
+          isShown,
+          rowsOfSlice,
+          isNew: after < 0,
+        });
+        await countedSlice.countJoined();
+        const counted = await countParts(countedSlice, rowsOfSlice, parts, limits, (part) =>
+          readCountedPages(session, part, scope, records),
+        );
+        const latest = later(foldedTo, latestOf(counted)?.latest ?? null);
+        await countedSlice.end((latest ?? 0n) - CERTAIN_AFTER_MICROS);
         await oldRecords.drop(session, generation);
+        return counted;
       }
-      await forgetErasedCredits(session, generation, upTo);
-      return { rows: Number(rows), newestAt, rebuild };
     },
     async updateByTime(session, generation, now) {
       const foldedTo = await readFoldedTo(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
       const rowsOfSlice = new SliceRows(versions);
-      const counted = new CountedSlice(session, { generation, isShown: true, rowsOfSlice, asOf });
+      const counted = new CountedSlice(session, { generation, isShown: true, rowsOfSlice, isNew: false });
       await counted.countJoined();
-      await counted.end();
+      await counted.end(asOf);
       return rebuild;
     },
     async keepOlder(session, from, to, since) {
@@ -149,32 +146,6 @@ export function makePromotionResults(): Results {
   };
 }
 
-/** The same pages, of which the first is read from now on. */
-function begun<T>(pages: AsyncGenerator<T>): AsyncIterable<T> {
-  const first = pages.next();
-  // The reader of the pages meets its failure.
-  first.catch(() => {});
-  return {
-    async *[Symbol.asyncIterator]() {
-      const { value, done } = await first;
-      if (done === true) return;
-      yield value;
-      yield* pages;
-    },
-  };
-}
-
-/** Rows that are read at once. Of the rest of a slice, memory holds what they change. */
-const PART_ROWS = 2_500;
-
-/** Parts of a slice, in the order of their numbers. */
-function* partsOf(slice: Slice, rows: number): Generator<Slice> {
-  const batches = (slice.upTo - slice.after) / BATCH_NUMBERS;
-  const size = Math.max(1, Math.ceil((batches * PART_ROWS) / Math.max(rows, PART_ROWS))) * BATCH_NUMBERS;
-  for (let { after } = slice; after < slice.upTo; after += size)
-    yield { ...slice, after, upTo: Math.min(slice.upTo, after + size) };
-}
-
 async function readFoldedTo(session: Session, generation: number): Promise<bigint | null> {
   const [[foldedTo] = []] = await session.query(FOLDED_TO, [generation]);
   return foldedTo == null ? null : BigInt(foldedTo);
@@ -187,6 +158,9 @@ export function countedScopeOf(versions: readonly CountedVersion[]): CountedScop
   };
 }
 
-function later(a: bigint | null, b: bigint): bigint {
-  return a !== null && a > b ? a : b;
+function latestOf(parts: readonly SlicePart[]): SlicePart | undefined {
+  return parts.reduce<SlicePart | undefined>(
+    (found, part) => ((part.latest ?? BEFORE_ALL) > (found?.latest ?? BEFORE_ALL) ? part : found),
+    undefined,
+  );
 }

@@ -118,11 +118,25 @@ export class SliceRows {
     return progress;
   }
 
-  /** The progress that was found since the last call: it is to be restored. */
+  /** How many players have progress in memory, each window of each version counted. */
+  get size(): number {
+    return this.found.size;
+  }
+
+  /**
+   * The progress that was found since the last call: it is to be restored. The next part may be matched in
+   * between, and its windows have no numbers yet. Their progress comes with the next call.
+   */
   takeFresh(): Placed[] {
-    const { fresh } = this;
-    this.fresh = [];
-    return fresh.map((progress) => [this.placeOf(progress).windowNo, progress]);
+    const fresh: Placed[] = [];
+    const later: PlayerProgress[] = [];
+    for (const progress of this.fresh) {
+      const window = this.found.get(progress);
+      if (window?.windowNo == null) later.push(progress);
+      else fresh.push([window.windowNo, progress]);
+    }
+    this.fresh = later;
+    return fresh;
   }
 
   private windowOf(version: CountedVersion, window: PromotionWindow): SliceWindow {

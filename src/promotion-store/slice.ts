@@ -17,8 +17,8 @@ export interface SliceOptions {
   readonly isShown: boolean;
   /** The progress that the rows of the slice change. */
   readonly rowsOfSlice: SliceRows;
-  /** All rows from before this time are counted, in microseconds since 1970. */
-  readonly asOf: bigint;
+  /** The generation has no progress yet. */
+  readonly isNew: boolean;
 }
 
 /** Players whose completions are confirmed in one slice. The others follow in the next one. */
@@ -61,24 +61,37 @@ export class CountedSlice {
       // Without credits, the row is only a step at which progress is judged.
       rows.push({ changeNo, at, sign: 1n, credited: [{ progress, credits: [] }] });
     }
-    if (rows.length > 0) await this.count(rows);
+    if (rows.length > 0) {
+      const count = await this.prepareRows(rows);
+      count();
+    }
   }
 
-  /** Counts the rows of a part, in the order of their numbers. Parts follow one another. */
-  async count(rows: readonly MatchedRow[]): Promise<void> {
+  /**
+   * Restores the progress that the rows of a part change. Parts follow one another.
+   *
+   * @returns counts the rows, in the order of their numbers
+   */
+  async prepareRows(rows: readonly MatchedRow[]): Promise<() => void> {
     const { rowsOfSlice } = this.options;
     const unnumbered = rowsOfSlice.windowsToNumber();
     if (unnumbered.length > 0) rowsOfSlice.number(await stored.numberWindows(this.session, unnumbered));
-    await this.prepare(await this.touchBoards(rows));
-    for (const { credited, sign, changeNo, at } of rows)
-      rowsOfSlice.counting.addCredits(credited, sign, { changeNo, at });
+    await this.prepare(await this.touchBoards(rows), null);
+    return () => {
+      for (const { credited, sign, changeNo, at } of rows)
+        rowsOfSlice.counting.addCredits(credited, sign, { changeNo, at });
+    };
   }
 
-  /** Judges what was counted, and saves it. */
-  async end(): Promise<void> {
+  /**
+   * Judges what was counted, and saves it.
+   *
+   * @param asOf all rows from before this time are counted, in microseconds since 1970
+   */
+  async end(asOf: bigint): Promise<void> {
     const { session } = this;
-    const { generation, isShown, rowsOfSlice, asOf } = this.options;
-    const due: SliceBoard[] = [];
+    const { generation, isShown, rowsOfSlice } = this.options;
+    const due = [...this.boards.values()].filter(({ isOpen }) => !isOpen);
     for (const each of rowsOfSlice.hasBoards ? await boardRows.dueBoards(session, generation, asOf) : []) {
       const version = rowsOfSlice.versionOf(each);
       if (version === undefined || this.boards.has(each.windowNo)) continue;
@@ -93,7 +106,7 @@ export class CountedSlice {
       rowsOfSlice.number([{ ...each, version }]);
       rowsOfSlice.progressOf(version, each.window, each.playerRef);
     }
-    await this.prepare(due);
+    await this.prepare(due, asOf);
     const { entries, changed } = rowsOfSlice.counting.endSlice(asOf);
     await stored.saveProgress(
       session,
@@ -157,15 +170,18 @@ export class CountedSlice {
   /**
    * Restores the progress that is not in memory yet, and with it the players of leaderboards that are closed,
    * or close by now.
+   *
+   * @param asOf see end; null: more rows follow
    */
-  private async prepare(boards: readonly SliceBoard[]): Promise<void> {
-    const { generation, rowsOfSlice, asOf } = this.options;
+  private async prepare(boards: readonly SliceBoard[], asOf: bigint | null): Promise<void> {
+    const { generation, rowsOfSlice, isNew: isEmpty } = this.options;
     const { judge } = rowsOfSlice.counting;
     const opened: [SliceBoard, players: readonly string[], isNew: boolean][] = [];
     for (const board of boards) {
       const { windowNo, version, window, wasClosed, latest, rows, isOpen } = board;
       const closesAt = stored.closeOf(version, window);
-      if (!wasClosed && (closesAt === null || (latest < closesAt && asOf < closesAt))) continue;
+      const closes = closesAt !== null && (latest >= closesAt || (asOf !== null && asOf >= closesAt));
+      if (!wasClosed && !closes) continue;
       const { goal } = version.promotion;
       const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + rows;
       const players = await boardRows.rankedPlayers(this.session, generation, windowNo, most);
@@ -174,7 +190,7 @@ export class CountedSlice {
       board.isOpen = true;
     }
     const fresh = rowsOfSlice.takeFresh();
-    await stored.loadProgress(this.session, generation, fresh, this.rowPlaces);
+    if (!isEmpty) await stored.loadProgress(this.session, generation, fresh, this.rowPlaces);
     for (const [, progress] of fresh) if (progress.hasAttempts) judge.await(progress);
     for (const [{ version, window, wasClosed }, players, isNew] of opened) {
       const board = judge.boardOf({ promotion: version.promotion, window });

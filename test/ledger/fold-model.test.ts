@@ -176,7 +176,7 @@ const FOLDED_TO = 'select max(after) from promo_store.fold_generations';
 const WITH_ROWS = [
   ...['fold_generations', 'fold_horizon', 'fold_lineage', 'fold_lock', 'fold_peek', 'promotion_versions'],
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
-  ...['promotions_measure', 'promotions_number_windows', 'promotions_pool', 'promotions_ranked'],
+  ...['promotions_number_windows', 'promotions_parts', 'promotions_pool', 'promotions_ranked'],
   ...[
     'promotions_read_and_record',
     'promotions_read_recorded',
@@ -199,7 +199,7 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const compared = new Compared(model);
     let time = 0;
     const goal = { rows: 40, ms: 500 };
-    const fold: Fold = makeFold(compared, makePromotionResults(), {
+    const fold: Fold = makeFold(compared, makePromotionResults({ partRows: 9, progress: 20 }), {
       ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
     });
     let recordedAfter = -1;

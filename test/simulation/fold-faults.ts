@@ -12,7 +12,7 @@ const STATEMENTS = [
   ...['fold_settings', 'fold_lock', 'fold_create', 'fold_peek', 'fold_still_idle', 'fold_lag'],
   ...['fold_generations', 'fold_lineage', 'fold_horizon', 'fold_begin', 'fold_show', 'fold_state'],
   ...['fold_inherit', 'fold_cursor', 'fold_caught_up', 'fold_forget', 'fold_hold', 'fold_release'],
-  ...['fold_lock_for_rebuild', 'promotions_measure', 'promotions_folded_to', 'promotion_versions'],
+  ...['fold_lock_for_rebuild', 'promotions_parts', 'promotions_folded_to', 'promotion_versions'],
   ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_begin_records'],
   ...['promotions_loops', 'promotions_read_and_record', 'promotions_read_refunds', 'promotions_read_near'],
   ...['promotions_read_recorded', 'promotions_dropped_to', 'promotions_forget_credits'],

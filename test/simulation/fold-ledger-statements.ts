@@ -1,4 +1,5 @@
 /** The statements by which the fold of promotions reads definitions and the ledger, over the model. */
+import { BATCH_NUMBERS } from '../../src/fold/statements';
 import { toPromotionsJson } from '../../src/promotion-file/stored';
 import type { FoldStatement } from './fold-statements';
 import {
@@ -30,14 +31,24 @@ export const entryOf = (row: Verdict): Text[] => [
 ];
 
 export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
-  promotions_measure({ ledger }, [after, upTo, since]) {
+  promotions_parts({ ledger }, [after, upTo, since, partRows]) {
     const from = instantOf(since) ?? 0n;
     const rows = ledger.history.filter(
       ({ verdictId, decidedAt }) =>
         verdictId > Number(after) && verdictId <= Number(upTo) && decidedAt >= from,
     );
-    const latest = timeText(maxOf(rows.map(({ decidedAt }) => decidedAt)));
-    return [[String(rows.length), latest, latest]];
+    const batches = Map.groupBy(rows, ({ verdictId }) => Math.floor(verdictId / BATCH_NUMBERS));
+    const parts = new Map<number, [batch: number, rows: Verdict[]]>();
+    let count = 0;
+    for (const [batch, ofBatch] of [...batches].sort(([a], [b]) => a - b)) {
+      count += ofBatch.length;
+      const part = Math.floor((count - 1) / Number(partRows));
+      parts.set(part, [batch, [...(parts.get(part)?.[1] ?? []), ...ofBatch]]);
+    }
+    return [...parts.values()].map(([batch, ofPart]) => {
+      const latest = timeText(maxOf(ofPart.map(({ decidedAt }) => decidedAt)));
+      return [String(batch), String(ofPart.length), latest, latest];
+    });
   },
   promotions_folded_to({ seen }, [generation]) {
     const row = seen.generations.get(Number(generation));

@@ -36,6 +36,8 @@ const UNRECORDED = 20;
 /** Progress is compared with the ledger after one of so many commits. */
 const COMPARED_ONE_OF = 6;
 const SPANS = { rows: 30, ms: 400 };
+/** Slices have several parts, and some end early. */
+const LIMITS = { partRows: 7, progress: 12 };
 const SILENT = pino({ level: 'silent' });
 
 export interface FoldRun {
@@ -156,7 +158,7 @@ class FoldWorld {
     const end = new AbortController();
     this.processes.set(actor, { actor, end });
     const pool = new FoldPool(this.network, actor);
-    const fold = makeFold(pool, this.sabotage(makePromotionResults()), {
+    const fold = makeFold(pool, this.sabotage(makePromotionResults(LIMITS)), {
       ...{ holder: actor.name, leaseMs: LEASE_MS, slice: SPANS, fill: SPANS },
       now: () => this.scheduler.now(),
     });

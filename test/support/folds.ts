@@ -25,7 +25,9 @@ let holders = 0;
  */
 export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead()): Fold {
   const slice = { rows, ms: 500 };
-  return makeFold(asRole(store, 'promotions'), makePromotionResults(), {
+  // Small slices have several parts, and end early.
+  const limits = { partRows: Math.ceil(rows / 3), progress: Math.ceil(rows / 2) };
+  return makeFold(asRole(store, 'promotions'), makePromotionResults(limits), {
     ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice, fill: slice, now },
   });
 }
