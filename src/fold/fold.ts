@@ -85,6 +85,9 @@ const TIME_CHECK_MS = 10_000;
 /** Shorter than the deadline of a statement: the error then names the process that holds the horizon back. */
 const HORIZON_TIMEOUT = '5 seconds';
 
+/** New verdicts from one call of promo_store.summarize_history to the next. */
+const SUMMARIZED_ROWS = 10_000;
+
 type SliceStep = Extract<FoldStep, { kind: 'slice' }>;
 
 type FoldedSlice = SliceStep &
@@ -121,6 +124,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   const goals = { shown: options.slice, filling: options.fill, retired: options.fill };
   let turn: 'shown' | 'filling' = 'shown';
   let nextTimeCheckAt = 0;
+  let unsummarizedRows = 0;
 
   async function readGenerations(session: Session) {
     const rows = await session.query(sql.GENERATIONS, [name]);
@@ -235,6 +239,14 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     await session.query(sql.SHOW, [name, shown]);
   }
 
+  /** Without summaries, each slice reads all verdicts since the last vacuum. */
+  async function summarizeAfter({ of, rows }: FoldedSlice): Promise<void> {
+    if (of.state === 'shown') unsummarizedRows += rows;
+    if (unsummarizedRows < SUMMARIZED_ROWS) return;
+    unsummarizedRows = 0;
+    await inTransaction(store, (session) => session.query(sql.SUMMARIZE));
+  }
+
   /** Updates results that follow from time alone. Not at each step, since it takes a transaction. */
   async function checkTime(): Promise<void> {
     if (results.updateByTime === undefined || now() < nextTimeCheckAt) return;
@@ -260,8 +272,10 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       }
       const tried = { ...spans };
       const stepped = await inTransaction(store, stepIn);
-      if (stepped.kind === 'slice')
+      if (stepped.kind === 'slice') {
         spans[stepped.of.state] = spanAfterSlice(stepped, tried[stepped.of.state], goals[stepped.of.state]);
+        await summarizeAfter(stepped);
+      }
       return stepped;
     },
     rebuild: (reason) =>

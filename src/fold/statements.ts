@@ -43,6 +43,7 @@ from promo_store.fold_generations where fold = $1 order by generation`,
 };
 export const LINEAGE = { name: 'fold_lineage', text: 'select promo.lineage()' };
 export const HORIZON = { name: 'fold_horizon', text: 'select promo.safe_up_to($1::interval)' };
+export const SUMMARIZE = { name: 'fold_summarize', text: 'select promo_store.summarize_history()' };
 export const BEGIN_GENERATION = {
   name: 'fold_begin',
   text: `insert into promo_store.fold_generations (fold, generation, state, after, lineage, complete_since, reason)

@@ -35,9 +35,9 @@ const STATUS = [
 /** The columns of a verdict that name no player. */
 const VERDICT = `operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now, source_timestamp`;
-/** The horizon, up to which a fold reads. */
+/** The horizon, up to which a fold reads, and the summaries by which it finds verdicts. */
 const HORIZON = [
-  'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since()',
+  'execute on function promo.safe_up_to(interval), promo.lineage(), promo_store.last_batch(), promo_store.complete_history_since(), promo_store.summarize_history(int)',
   'select on sequence promo_store.batch_numbers',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
@@ -238,6 +238,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo_store.completion_id(int, text, int, int)',
   'promo_store.last_batch()',
   'promo_store.complete_history_since()',
+  'promo_store.summarize_history(int)',
   'promo_store.show_to_readers(text)',
   'promo_store.wait_for_pseudonyms()',
   'promo_store.forget_pseudonym(text, text, text)',

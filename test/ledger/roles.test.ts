@@ -337,6 +337,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select verdict_id, round_no, event_id from promo_store.history', ['rollups', 'promotions']],
   ['select promo_store.complete_history_since()', FOLDERS],
   ['select promo_store.last_batch()', FOLDERS],
+  ['select promo_store.summarize_history()', FOLDERS],
   // Pseudonyms: their role reads names, and nothing that players did. A reader has no way to a name.
   ['select verdict_id, feed_no, player_ref from promo_store.history', FOLDERS],
   ['select amount_minor from promo_store.history', ['rollups', 'promotions']],
