@@ -5,6 +5,7 @@ import { BATCH_NUMBERS } from '../fold/statements';
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';
+import { byHash } from './by-hash';
 import {
   BRAND_AND_CURRENCY,
   columnsOf,
@@ -101,11 +102,6 @@ cross join lateral (select * from (select ${ENTRY_COLUMNS} from promo_store.hist
 ${ENTRY_NAMES}`,
 };
 
-/** Without nested loops, one scan of a slice is joined by hash, whatever the planner expects. */
-const ALLOW_LOOPS: Statement = {
-  name: 'promotions_loops',
-  text: `select set_config('enable_nestloop', $1, true)`,
-};
 /** A look-up of an old round takes as long as a scan of so many rows. */
 const ROWS_OF_LOOK_UP = 4_000;
 
@@ -156,16 +152,6 @@ async function* pagesOf(read: (behind: number) => Promise<Row[]>): AsyncGenerato
     if (rows.length < REVERSALS_AT_ONCE || last == null) return;
     behind = last / 2;
   }
-}
-
-/** Runs a statement without nested loops, in one round trip. */
-async function byHash(reader: Reader, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-  const [, rows] = await Promise.all([
-    reader.query(ALLOW_LOOPS, ['off']),
-    reader.query(statement, values),
-    reader.query(ALLOW_LOOPS, ['on']),
-  ]);
-  return rows;
 }
 
 async function readRefunds(
