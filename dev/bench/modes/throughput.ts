@@ -8,7 +8,7 @@ import type { Keys } from '../feed';
 import type { Bench, Mode } from '../mode';
 import type { Published } from '../publish';
 import type { Goal, Measured } from '../result';
-import { cpuPer100k, drain, inTurns, type Run, rateOf, recordOf } from '../runs';
+import { cpuPer100k, drain, drainAfresh, inTurns, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { keysOf, publishUsual } from '../usual';
@@ -59,6 +59,10 @@ export const throughput: Mode = {
     const rounds = bench.extent.number('rounds');
     const keys = keysOf(bench.extent.word('keys'));
     const published = await publishUsual(bench, bench.extent.number('events'));
+    // A new broker compiles its code, and the kernel writes the log. The first contender would pay.
+    bench.say(
+      `warm-up, which does not count: worker ${figure(rateOf(await drainAfresh(bench.stage, published)))} events/s`,
+    );
     const entries: Entry[] = [];
     for (let round = 1; round <= rounds; round++) {
       for (const [contender, run] of await runRound(bench, published, round)) {
