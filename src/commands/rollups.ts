@@ -6,18 +6,21 @@ import { makeRollups } from '../rollups/rollups';
 import { FOLDING, serveFold } from './fold-service';
 import { ROLLUPS_SETTINGS } from './settings';
 
-/** Of a day that ends in a slice, players are looked up in the next one: larger slices look up fewer. */
-const FILL = { rows: 400_000, ms: 2_000 };
+/**
+ * Of a day that ends in a slice, players are looked up in the next one: larger slices look up fewer. An
+ * erasure waits for the end of a slice, for 5 s at most.
+ */
+const SLICE = { rows: 400_000, ms: 2_000 };
 
 /** @returns the exit code */
 export function rollups(options: Options): Promise<number> {
   return serveFold({
     name: 'rollups',
-    // A rebuild takes both.
+    // Slices that are behind take both.
     connections: 2,
     config: readConfig(process.env, ROLLUPS_SETTINGS),
     async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, makeRollups(pool), { ...FOLDING, fill: FILL, holder });
+      const fold = makeFold(pool, makeRollups(pool), { ...FOLDING, slice: SLICE, fill: SLICE, holder });
       const reason = options.get('rebuild');
       if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
         logger.warn('no rebuild began: one is running, or there are no rollups yet');

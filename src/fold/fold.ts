@@ -29,6 +29,8 @@ export interface Slice {
   readonly isInOrder: boolean;
   /** Readers see the generation. */
   readonly isShown: boolean;
+  /** Verdicts with higher numbers wait for the next slice. */
+  readonly isBehind: boolean;
 }
 
 export interface SliceResult {
@@ -215,6 +217,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       since: isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity',
       isInOrder,
       isShown: of.state === 'shown',
+      isBehind: step.upTo < found.horizon,
     });
     const { upTo = step.upTo } = folded;
     const shows = step.shows && upTo === step.upTo;

@@ -176,7 +176,10 @@ async function countAgain(
     const end = Math.min(upTo, after + batches * BATCH_NUMBERS);
     const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
     const [[count, latest] = []] = await reader.query(MEASURE, [after, end, since]);
-    const slice = { generation: Number(generation), after, upTo: end, since, isInOrder, isShown: false };
+    const slice = {
+      ...{ generation: Number(generation), after, upTo: end, since },
+      ...{ isInOrder, isShown: false, isBehind: true },
+    };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     for (const row of await readCountedRows(reader, slice, countedScopeOf(versions)))
       if (isCounted(row.playerRef)) {

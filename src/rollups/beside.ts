@@ -1,14 +1,15 @@
 /**
- * A slice of a rebuild by two connections at once. One of them counts hours and days, and only reads. The
- * transaction of the slice adds players meanwhile, and then what the other one has counted.
+ * A slice by two connections at once. One of them counts hours and days, and finds what refunds reverse: it
+ * only reads. The transaction of the slice adds players meanwhile, and then what the other one has found.
  *
- * Both read the same rows: nothing below the horizon changes, but for the name of a player that is erased.
+ * Both read the same rows. Nothing below the horizon changes but the name of a player that is erased, and an
+ * erasure waits for the lock of the fold.
  */
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
-import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
-import { FAR_ROUNDS, FIND_REVERSED, FOR_COUNTS, FOR_PLAYERS, readSlice } from './slice';
+import { addPlayers, PLAYED_COLUMNS, REVERSED_OF_PLAYERS } from './players';
+import { FAR_ROUNDS, FIND_REVERSED, READ, READ_PLAYED } from './slice';
 
 /** Generation, and $2 to $5 of slice.ts. */
 export type SliceParameters = readonly [
@@ -16,7 +17,7 @@ export type SliceParameters = readonly [
   after: number,
   upTo: number,
   since: string,
-  near: number | string,
+  isInOrder: boolean,
 ];
 
 export interface AddedSlice {
@@ -37,24 +38,24 @@ const unpack = (columns: Columns, first: number): string =>
   `select * from unnest(${Object.values(columns)
     .map((type, index) => `$${first + index}::${type}[]`)
     .join(', ')}) as packed (${Object.keys(columns).join(', ')})`;
-const CELLS_WIDTH = Object.keys(CELL_COLUMNS).length;
-const DAYS_WIDTH = Object.keys(DAY_COUNT_COLUMNS).length;
+const AFTER_CELLS = 2 + Object.keys(CELL_COLUMNS).length;
+const AFTER_DAYS = AFTER_CELLS + Object.keys(DAY_COUNT_COLUMNS).length;
 
 const COUNT: Statement = {
   name: 'rollups_count',
-  text: `with read as materialized (${readSlice(FOR_COUNTS)}), cells as materialized (${COUNT_CELLS}), days as materialized (${COUNT_ENTRIES})
-select * from (select ${pack(CELL_COLUMNS)} from cells) c cross join (select ${pack(DAY_COUNT_COLUMNS)} from days) d where $1::int is not null and $5::bigint is not null`,
+  text: `with ${READ}, ${FIND_REVERSED}, cells as materialized (${COUNT_CELLS})
+select ${FAR_ROUNDS}, c.*, d.*, p.* from (select ${pack(CELL_COLUMNS)} from cells) c
+cross join (select ${pack(DAY_COUNT_COLUMNS)} from (${COUNT_ENTRIES} union all ${REVERSALS}) d) d
+cross join (select ${pack(PLAYED_COLUMNS)} from (${REVERSED_OF_PLAYERS}) p) p where $1::int is not null`,
 };
 const ADD_PLAYERS: Statement = {
   name: 'rollups_add_players',
-  text: `with read as materialized (${readSlice(FOR_PLAYERS)}), ${FIND_REVERSED}, ${addPlayers(`${PLAYED} union all ${REVERSED_OF_PLAYERS}`)},
-reversals as materialized (${REVERSALS})
-select ${FAR_ROUNDS}, r.* from (select ${pack(DAY_COUNT_COLUMNS)} from reversals) r`,
+  text: `with ${addPlayers(READ_PLAYED)} select`,
 };
 const ADD_COUNTED: Statement = {
   name: 'rollups_add_counted',
   text: `with cells as materialized (${unpack(CELL_COLUMNS, 2)}), hours as (${ADD_HOURS}),
-${addDays(`${unpack(DAY_COUNT_COLUMNS, 2 + CELLS_WIDTH)} union all ${unpack(DAY_COUNT_COLUMNS, 2 + CELLS_WIDTH + DAYS_WIDTH)}`)}
+${addDays(unpack(DAY_COUNT_COLUMNS, AFTER_CELLS))}, ${addPlayers(unpack(PLAYED_COLUMNS, AFTER_DAYS))}
 select ${SUM_CELLS}`,
 };
 /** As for the slice itself. The work of one slice takes two processes of Postgres, and no more. */
@@ -69,18 +70,15 @@ export async function addSliceBeside(
   beside: Store,
   slice: SliceParameters,
 ): Promise<AddedSlice> {
-  const [counted, [[far = null, ...reversals] = []]] = await Promise.all([
+  const [generation, after, upTo, since] = slice;
+  const [[far = null, ...counted]] = await Promise.all([
     inTransaction(beside, async (own) => {
       await own.query(PREPARE);
       const [row = []] = await own.query(COUNT, slice);
       return row;
     }),
-    session.query(ADD_PLAYERS, slice),
+    session.query(ADD_PLAYERS, [generation, after, upTo, since]),
   ]);
-  const [[rows, newestAt = null] = []] = await session.query(ADD_COUNTED, [
-    slice[0],
-    ...counted,
-    ...reversals,
-  ]);
+  const [[rows, newestAt = null] = []] = await session.query(ADD_COUNTED, [generation, ...counted]);
   return { rows: Number(rows), newestAt, far };
 }

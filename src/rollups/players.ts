@@ -45,3 +45,13 @@ export const REVERSED_OF_PLAYERS = `select ${DAY} as day_at, operator_no, brand_
 /** The entries of the slice `read`. */
 export const PLAYED = `select day_at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
   from read where player_ref is not null`;
+export const PLAYED_COLUMNS = {
+  day_at: 'timestamptz',
+  operator_no: 'int',
+  brand_no: 'int',
+  kind: 'smallint',
+  currency_no: 'smallint',
+  player_ref: 'text',
+  entries: 'int',
+  amount_minor: 'bigint',
+};

@@ -1,26 +1,25 @@
 /** The rollups as results of a fold: verdicts by hour, the ledger by day, and that of players by day. */
 import type { Results } from '../fold/fold';
-import { BATCH_NUMBERS } from '../fold/statements';
 import type { Session, Statement, Store } from '../postgres/transaction';
 import { type AddedSlice, addSliceBeside, type SliceParameters } from './beside';
 import { addDays, COUNT_ENTRIES, GAME, REVERSALS } from './days';
 import { ADD_HOURS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
-import { FAR_ROUNDS, FIND_REVERSED, FOR_COUNTS, FOR_PLAYERS, readSlice } from './slice';
+import { FAR_ROUNDS, FIND_REVERSED, READ } from './slice';
 
 /** Adds a slice by one connection. */
 const FOLD: Statement = {
   name: 'rollups_fold',
-  text: `with read as materialized (${readSlice(`${FOR_COUNTS}, ${FOR_PLAYERS}`)}), ${FIND_REVERSED},
+  text: `with ${READ}, ${FIND_REVERSED},
 cells as materialized (${COUNT_CELLS}), hours as (${ADD_HOURS}),
 ${addDays(`${COUNT_ENTRIES} union all ${REVERSALS}`)}, ${addPlayers(`${PLAYED} union all ${REVERSED_OF_PLAYERS}`)}
 select ${SUM_CELLS}, ${FAR_ROUNDS}`,
 };
 
 /**
- * Adds the reversals of rounds that opened long ago. The bloom index of history finds each of them, in the
- * months from the opening to the refund: Postgres skips all others. A day on each side is for clocks that
- * were set.
+ * Adds the reversals of rounds that opened long ago, each by a lookup. The bloom index of history finds each
+ * of them, in the months from the opening to the refund: Postgres skips all others. A day on each side is for
+ * clocks that were set.
  */
 const REVERSE_FAR: Statement = {
   name: 'rollups_reverse_far',
@@ -36,15 +35,11 @@ const REVERSE_FAR: Statement = {
 ), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(REVERSALS)}
 select`,
 };
-/** Without nested loops, one scan of a slice is joined by hash, whatever the planner expects. */
-const ALLOW_LOOPS: Statement = {
-  name: 'rollups_loops',
-  text: `select set_config('enable_nestloop', $1, true)`,
+/** One scan of a slice is joined by hash, whatever the planner expects: by no loop, and without a sort. */
+const PLAN: Statement = {
+  name: 'rollups_plan',
+  text: `select set_config('enable_nestloop', $1, true), set_config('enable_mergejoin', 'off', true)`,
 };
-/** Most refunds are of rounds that opened a moment before. */
-const NEAR_BATCHES = 100;
-/** Of a store with verdicts of another: numbers say nothing about time. */
-const NONE_NEAR = '9223372036854775807';
 
 /**
  * Results of the time that history no longer has wholly. Those of the older generation have more. Sums of
@@ -95,19 +90,18 @@ async function addSlice(session: Session, slice: SliceParameters): Promise<Added
   return { rows: Number(rows), newestAt, far };
 }
 
-/** @param beside connections for a second process of Postgres, which works on slices of a rebuild */
+/** @param beside connections for a second process of Postgres, which works on slices that are behind */
 export const makeRollups = (beside: Store | null): Results => ({
   name: 'rollups',
-  async fold(session, { generation, after, upTo, since, isInOrder, isShown }) {
-    const near = isInOrder ? Math.max(-1, after - NEAR_BATCHES * BATCH_NUMBERS) : NONE_NEAR;
-    const slice: SliceParameters = [generation, after, upTo, since, near];
-    await session.query(ALLOW_LOOPS, ['off']);
+  async fold(session, { generation, after, upTo, since, isInOrder, isBehind }) {
+    const slice: SliceParameters = [generation, after, upTo, since, isInOrder];
+    await session.query(PLAN, ['off']);
     const { rows, newestAt, far } =
-      beside === null || isShown
-        ? await addSlice(session, slice)
-        : await addSliceBeside(session, beside, slice);
+      beside !== null && isBehind
+        ? await addSliceBeside(session, beside, slice)
+        : await addSlice(session, slice);
     if (far !== null) {
-      await session.query(ALLOW_LOOPS, ['on']);
+      await session.query(PLAN, ['on']);
       await session.query(REVERSE_FAR, [generation, far]);
     }
     return { rows, newestAt };

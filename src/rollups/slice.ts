@@ -1,5 +1,6 @@
 /**
- * The rows of a slice: those with numbers above $2 and up to $3. None of them was decided before $4.
+ * The rows of a slice: those with numbers above $2 and up to $3. None of them was decided before $4. $5 says
+ * whether higher numbers were decided later.
  */
 import { BATCH_NUMBERS } from '../fold/statements';
 import { DAY } from './day';
@@ -7,42 +8,51 @@ import { GAME } from './days';
 import { BUCKET } from './hours';
 import { KINDS_OF_PLAYERS } from './players';
 
-/** Columns of a slice for hours and days, and for players. */
-export const FOR_COUNTS = `h.verdict_id, h.connection_no, h.outcome, ${BUCKET} as bucket`;
-export const FOR_PLAYERS = `h.round_no, case when h.counted and h.kind in (${KINDS_OF_PLAYERS}) then h.player_ref end as player_ref,
-    case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund`;
-
-export const readSlice = (
-  columns: string,
-): string => `select h.decided_at, ${DAY} as day_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, coalesce(h.kind, 0::smallint) as kind,
-    coalesce(h.currency_no, 0::smallint) as currency_no, h.amount_minor, h.counted, ${GAME}, ${columns}
-  from promo_store.history h
+const HAS_PLAYER = `h.counted and h.kind in (${KINDS_OF_PLAYERS})`;
+const OF_LEDGER = `${DAY} as day_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, coalesce(h.kind, 0::smallint) as kind,
+    coalesce(h.currency_no, 0::smallint) as currency_no`;
+const FROM_SLICE = `promo_store.history h
   join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
-  where h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz
-`;
+  where h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz`;
 
-/** The rounds that `read` refunds. Near ones opened in it or a moment before: behind $5, not before $4. */
-const FIND_REFUNDS = `select x.round_no, coalesce(x.refunded_at, x.opened_at) as refunded_at,
-    x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} > $5::bigint and x.opened_at >= $4 as is_near
+const READ_ALL = `select h.decided_at, ${OF_LEDGER}, h.amount_minor, h.counted, ${GAME}, h.verdict_id, h.connection_no, h.outcome, ${BUCKET} as bucket,
+    h.round_no, case when ${HAS_PLAYER} then h.player_ref end as player_ref, case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
+  from ${FROM_SLICE}`;
+/** Begins a statement that reads the slice for all rollups. */
+export const READ = `read as materialized (${READ_ALL})`;
+/** The entries of players, for a statement that reads nothing else of the slice. */
+export const READ_PLAYED = `select ${OF_LEDGER}, h.player_ref, 1 as entries, coalesce(h.amount_minor, 0) as amount_minor
+  from ${FROM_SLICE} and ${HAS_PLAYER} and h.player_ref is not null`;
+
+/** To look up the entries of a round in history takes as long as to read so many verdicts. */
+const VERDICTS_A_LOOKUP = 10_000;
+/** The rounds that `read` refunds. */
+const FIND_REFUNDS = `select x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} as opened_in, x.round_no, coalesce(x.refunded_at, x.opened_at) as refunded_at, x.opened_at >= $4 and $5::boolean as can_be_near
   from read s
   cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
   where s.refund is not null
 `;
 /**
- * The entries of near rounds. One scan of the batches before the slice finds them all. It keeps no other row.
+ * The batch with which a scan of the verdicts before the slice begins. It is the earliest one from which the
+ * scan takes less time than the lookups that it spares. Verdicts are expected to be as dense as in the slice.
  * A round has the number of its first batch, so it has no event before.
  */
+const FIND_NEAREST = `select min(opened_in) as first
+  from (select opened_in, row_number() over (order by opened_in desc) as rounds from refunds where can_be_near) r
+  where ($2::bigint - opened_in) * ((select count(*) from read)::float8 / ($3::bigint - $2::bigint)) <= rounds * ${VERDICTS_A_LOOKUP}`;
+const IS_NEAR = 'x.can_be_near and x.opened_in >= (select first from scan)';
+/** The entries of near rounds: those in the slice, and those before it. The scan keeps no other row. */
 const FIND_ENTRIES = `select h.decided_at, x.refunded_at, h.operator_no, h.brand_no, h.kind, h.currency_no, coalesce(h.amount_minor, 0) as amount_minor, h.game_id, h.player_ref
   from refunds x
   join read h on h.round_no = x.round_no
-  where x.is_near and h.counted
+  where ${IS_NEAR} and h.counted
   union all
   select h.decided_at, x.refunded_at, f.operator_no, coalesce(h.brand_no, 0), h.kind, coalesce(h.currency_no, 0::smallint),
     coalesce(h.amount_minor, 0), ${GAME}, h.player_ref
   from refunds x
   join promo_store.history h on h.round_no = x.round_no
   join promo_store.feeds f on f.feed_no = h.feed_no
-  where x.is_near and h.counted and h.verdict_id > $5::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $4::timestamptz`;
-export const FIND_REVERSED = `refunds as materialized (${FIND_REFUNDS}), reversed as materialized (${FIND_ENTRIES})`;
-/** The refunded rounds that opened earlier. */
-export const FAR_ROUNDS = `(select string_agg(round_no::text, ',') from refunds where not is_near)`;
+  where ${IS_NEAR} and h.counted and h.verdict_id >= (select first from scan) and h.verdict_id <= $2::bigint and h.decided_at >= $4::timestamptz`;
+export const FIND_REVERSED = `refunds as materialized (${FIND_REFUNDS}), scan as materialized (${FIND_NEAREST}), reversed as materialized (${FIND_ENTRIES})`;
+/** The other refunded rounds: each is looked up. */
+export const FAR_ROUNDS = `(select string_agg(x.round_no::text, ',') from refunds x where (${IS_NEAR}) is not true)`;

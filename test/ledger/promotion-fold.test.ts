@@ -160,6 +160,7 @@ test('long games and ids take no more memory of a slice than short ones, and cou
       since: '2000-01-01',
       isInOrder: true,
       isShown: true,
+      isBehind: false,
     };
     await readCountedRows({ query }, slice, { operatorIds: ['acme'], kinds: ['bet'] });
     return Math.max(...lengths);

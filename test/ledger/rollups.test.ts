@@ -131,7 +131,11 @@ test('an hour and a day are counted, with the refund of an earlier slice [L5]', 
   await expectRecount();
 });
 
-test('a refund of a round that opened more than a hundred batches before is counted [L5]', async () => {
+/** Moves the openings of refunded rounds to days before, where no slice scans history for their entries. */
+const openEarlier = () =>
+  store.rows(`update promo_store.refunds set opened_at = opened_at - interval '3 days'`);
+
+test('a refund of a round that opened days before is counted [L5]', async () => {
   const fold = aFold();
   const partition = store.partition('acme');
   await partition.read(
@@ -140,12 +144,11 @@ test('a refund of a round that opened more than a hundred batches before is coun
     aBet({ event_id: 'b2', round_id: 'r2', game_id: 'g1', amount: '3.00' }),
   );
   await foldAll(fold);
-  for (let batch = 0; batch < 101; batch++) await partition.read(aLogin({ event_id: `l${batch}` }));
-  await foldAll(fold);
   await partition.read(
     aRefund({ event_id: 'x', round_id: 'r1' }),
     aRefund({ event_id: 'y', round_id: 'r1' }),
   );
+  await openEarlier();
   await foldAll(fold);
   expect(
     await store.rows(
@@ -163,7 +166,6 @@ test('a refund of an old round reads the months from its opening to its refund, 
   const fold = aFold();
   const partition = store.partition('acme');
   await partition.read(aBet({ event_id: 'b1', round_id: 'r1', amount: '2.00' }));
-  for (let batch = 0; batch < 101; batch++) await partition.read(aLogin({ event_id: `l${batch}` }));
   await foldAll(fold);
   /** How often the months were read: that of 2020, and the present one. */
   const reads = async () => {
@@ -175,6 +177,7 @@ test('a refund of an old round reads the months from its opening to its refund, 
   };
   const flush = () => store.rows('select pg_stat_force_next_flush()');
   await partition.read(aRefund({ event_id: 'x', round_id: 'r1' }));
+  await openEarlier();
   await flush();
   const [old, present = 0] = await reads();
   await foldAll(fold);
