@@ -87,7 +87,7 @@ const withRowTrigger: Way = async (_stage, databaseUrl, intake) => {
 export const progress: Mode = {
   name: 'progress',
   about: 'the intake beside promotions, the time from commit to progress, and the refund of a large round',
-  extent: { events: 250_000, rounds: 3, seconds: 40, warmup: 10, bets: 1_000_000 },
+  extent: { events: 250_000, rounds: 2, seconds: 25, warmup: 10, bets: 1_000_000 },
   async run(bench) {
     const { extent, say } = bench;
     const ways = new Map([
