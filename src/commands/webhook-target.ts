@@ -20,8 +20,14 @@ export function addressOf(written: string): URL {
     throw wrong('url', 'is not an address', 'Write https://host, or http://host:port');
   if (url.username !== '' || url.password !== '')
     throw wrong('url', 'has a user or a password, which no webhook uses', 'Remove it');
+  const [, route] = REQUEST_PATH.exec(url.pathname) ?? [];
+  if (route !== undefined)
+    throw wrong('url', 'has the path of a request', `Leave ${route} and all behind it out: it is added`);
   return url;
 }
+
+/** The end of an address that `requestAddress` makes: other clients are set up with it. */
+const REQUEST_PATH = /(\/v1\/(?:events|rehearse|reconcile))(?:\/[^/]*)?\/?$/;
 
 /** The first secret of the connection. */
 function secretOf(secrets: Secret, connectionId: string): Buffer {

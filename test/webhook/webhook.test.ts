@@ -615,6 +615,10 @@ describe('send', () => {
   test.each([
     [{ '--url': 'events.example.com' }, '--url: is not an address. Write https://host, or http://host:port.'],
     [
+      { '--url': `https://events.example.com/promo/v1/events/${HOOK}` },
+      '--url: has the path of a request. Leave /v1/events and all behind it out: it is added.',
+    ],
+    [
       { '--connection': 'other' },
       `--connection: WEBHOOK_SECRETS has no secret of other. Use one of ${HOOK}.`,
     ],
