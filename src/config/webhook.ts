@@ -126,6 +126,7 @@ const [LEAST_BYTES, MOST_BYTES] = [24, 64];
  * swapped.
  */
 export function readSecrets(text: string): Parsed<WebhookSecrets> {
+  if (PREFIXED.test(text)) return ALONE;
   const owners = new Map<string, { readonly connection: string; readonly name: string }>();
   return jsonEntries(text, {
     remedy: REMEDY,
@@ -154,6 +155,10 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
 }
 
 const PREFIXED = /^whsec/i;
+const ALONE = {
+  problem: 'is a secret without the id of its connection',
+  remedy: 'Write {"acme-hook": "whsec_..."}, with the id of your connection',
+};
 /** The fewest base64 letters that a secret has. */
 const SECRET_LENGTH = 32;
 

@@ -578,6 +578,13 @@ describe('the webhook', () => {
         if (secret.slice(at, at + 6) !== 'whsec_') expect(told).not.toContain(secret.slice(at, at + 6));
   });
 
+  test('a secret alone asks for the id of its connection', () => {
+    expect(readSecrets(secretOf(24))).toEqual({
+      problem: 'is a secret without the id of its connection',
+      remedy: 'Write {"acme-hook": "whsec_..."}, with the id of your connection',
+    });
+  });
+
   test('refuses text that is not JSON, and reports all faults together', () => {
     const wrong = { WEBHOOK_SECRETS: 'XSECRETX', WEBHOOK_PORT: '70000', WEBHOOK_MAX_EVENTS: '8001' };
     expect(faults(wrong)).toEqual([
