@@ -1,8 +1,9 @@
 /** Reads the entries of a reconciliation: of a file of events, or of ids as CSV. */
-import { MAX_LINE_BYTES, readEvents, readLines } from '../check/lines';
+import { type Line, MAX_LINE_BYTES, readEvents, readLines } from '../check/lines';
 import { openInput } from '../cli/open-input';
 import { ConfigError } from '../config/config';
 import type { Connection } from '../domain/reference';
+import { inOneLine } from '../lib/printable';
 import { readCsvHead, readCsvLine } from '../reconciliation/csv';
 import { type ReconcileEntry, readEntry, unidentified } from '../reconciliation/entry';
 import type { Entry } from './reconcile-report';
@@ -30,11 +31,16 @@ export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly
   let isFirst = true;
   for await (const block of isCsv ? lines : readEvents(lines, notice)) {
     let from = 0;
-    if (isCsv && isFirst && block[0] !== undefined) {
+    const [first] = block;
+    if (isFirst && !isCsv && first !== undefined) {
       isFirst = false;
-      const [{ bytes }] = block;
+      if (isListOfIds(first)) notice('its first line is no JSON. --csv reads CSV, or an id on each line');
+    }
+    if (isFirst && first !== undefined) {
+      isFirst = false;
+      const { bytes } = first;
       const head = bytes === null ? undefined : readCsvHead(bytes);
-      if (bytes === null || head === undefined) throw new ConfigError([NO_COLUMN]);
+      if (bytes === null || head === undefined) throw new ConfigError([noColumn(bytes)]);
       read = (line) => readCsvLine(line, head);
       if (head.isNamed) {
         await onHead(bytes);
@@ -49,6 +55,11 @@ export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly
   }
 }
 
+/** Whether the line begins as an id or a column does. Bytes of another encoding have a fault of their own. */
+function isListOfIds({ bytes }: Line): boolean {
+  return bytes !== null && /^[\w"'-]/.test(bytes.toString('latin1', 0, 1));
+}
+
 const TOO_LONG: ReconcileEntry = unidentified(null, [
   {
     reason: 'no_idempotency_key',
@@ -57,11 +68,18 @@ const TOO_LONG: ReconcileEntry = unidentified(null, [
   },
 ]);
 
-const NO_COLUMN = {
-  setting: 'FILE',
-  problem: 'has no column event_id',
-  remedy: 'Name the columns in its first line, such as event_id,kind,occurred_at, or topic,partition,offset',
-};
+/** @param first the first line; null where it is too long to be kept */
+function noColumn(first: Buffer | null) {
+  const shown =
+    first === null ? '' : `: its first line is "${inOneLine(String(first).trim()).slice(0, MOST_SHOWN)}"`;
+  return {
+    setting: 'FILE',
+    problem: `has no column event_id${shown}`,
+    remedy: 'Name the columns there, such as event_id,kind,occurred_at, or topic,partition,offset',
+  };
+}
+
+const MOST_SHOWN = 80;
 
 /** @throws ConfigError if FILE is compressed */
 async function* withoutGzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

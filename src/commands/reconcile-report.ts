@@ -57,7 +57,7 @@ export function asText(file: string, line: number, standing: Standing): string {
     name,
     contentDiffers ? ', with other content' : '',
     repeatOf === undefined ? '' : ` (line ${repeatOf} has the same event_id)`,
-    detail === undefined ? '' : `  ${describe(detail)}.`,
+    detail === undefined ? '.' : `  ${describe(detail)}.`,
     remedy === null ? '' : ` ${remedy}`,
   ];
   const more = further.map((each) => `${file}:${line}: also  ${describe(each)}.\n`).join('');

@@ -175,7 +175,7 @@ function describe(
   const [detail, ...further] = received.details;
   const first = nameOf(standing);
   const name = verdict === 'duplicate' ? `duplicate of ${first}` : first;
-  const parts = [contentDiffers ? ', with other content' : '', detail === undefined ? '' : `  ${detail}.`];
+  const parts = [contentDiffers ? ', with other content' : '', detail === undefined ? '.' : `  ${detail}.`];
   const main = `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
   return main + further.map((each) => `${file}:${line}: also  ${each}.\n`).join('');
 }

@@ -111,7 +111,7 @@ test('names for each event the verdict, the remedy and the next step, and writes
       }),
     ]);
     expect(output).toContain('events.ndjson:2: low skipped/below_min_bet  /amount: the bet of 0.05 EUR');
-    expect(output).toContain('events.ndjson:5: missing never received Send it again as it is.');
+    expect(output).toContain('events.ndjson:5: missing never received. Send it again as it is.');
     expect(output).toMatch(
       /events\.ndjson: 7 events: 2 accepted, 1 rejected, 1 skipped, 2 never received, 1 unidentified, 1 with other content, 1 repeated in the file/,
     );
@@ -244,7 +244,14 @@ describe('FILE', () => {
       csv('player,amount', 'p-1,5'),
       'x.csv',
       2,
-      /FILE: has no column event_id/,
+      /FILE: has no column event_id: its first line is "player,amount"\. Name the columns there/,
+    ],
+    [
+      'a list of ids without --csv',
+      'e-1\ne-2\n',
+      'ids.txt',
+      1,
+      /ids\.txt: its first line is no JSON\. --csv reads CSV, or an id on each line\n/,
     ],
     ['a gzipped file', gzipSync(linesOf(bet)), 'x.gz', 2, /FILE: is compressed\. Run: gunzip -c FILE/],
     ['an empty file', '', 'x.ndjson', 0, /0 events: 0 accepted/],
