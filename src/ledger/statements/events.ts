@@ -22,6 +22,7 @@ import {
   reasonInfo,
 } from '../../domain/verdict/reasons';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
+import { copies } from '../../postgres/copies';
 import type { Write } from '../../postgres/pipeline';
 import type { Session } from '../../postgres/transaction';
 import { ID_KEY, idFinder, unreadable } from './keys';
@@ -179,12 +180,10 @@ const content: Halves = { high: 0, low: 0 };
  * order. A unique violation is a lost race: another writer decided one of the events since `findEvents`.
  */
 export function copyKeys(fresh: readonly Fresh[], tags: PlayerTags): Write[] {
-  if (fresh.length === 0) return [];
-  const rows = new CopyRows();
   const sorted = fresh.toSorted(({ item: a }, { item: b }) =>
     compareIds(a.feedNo, a.eventId, b.feedNo, b.eventId),
   );
-  for (const { item, outcome, verdictId } of sorted) {
+  return copies(COPY_KEYS, sorted, (rows, { item, outcome, verdictId }) => {
     rows.row(7);
     rows.int8Value(verdictId);
     packContent(item, tags, content);
@@ -194,8 +193,7 @@ export function copyKeys(fresh: readonly Fresh[], tags: PlayerTags): Write[] {
     rows.int4Value(item.source?.partitionNo ?? null);
     rows.int2Value(outcome.code);
     rows.formatted(item.eventId, ID_KEY);
-  }
-  return [{ ...COPY_KEYS, rows }];
+  });
 }
 
 const COPY_HISTORY = {
@@ -210,11 +208,9 @@ export function copyHistory(
   fresh: readonly Fresh[],
   batch: { nowMicros: bigint; referenceVersion: number; roundNumberOf: (item: KeyedItem) => number | null },
 ): Write[] {
-  if (fresh.length === 0) return [];
-  const rows = new CopyRows();
   const decidedAt = Number(sinceEpoch(batch.nowMicros));
   const nowMs = Number(batch.nowMicros / 1_000n);
-  for (const { item, outcome, counted, verdictId } of byPlayer(fresh)) {
+  return copies(COPY_HISTORY, byPlayer(fresh), (rows, { item, outcome, counted, verdictId }) => {
     const { fields } = item;
     rows.row(20);
     rows.int8Value(verdictId);
@@ -238,8 +234,7 @@ export function copyHistory(
     // A row without nulls needs no null bitmap, which takes eight bytes.
     rows.textValue(item.brandNo === null ? fields.brand : '');
     rows.int4Value(delayOf(item, nowMs));
-  }
-  return [{ ...COPY_HISTORY, rows }];
+  });
 }
 
 const MAX_DELAY_MS = 2 ** 31 - 1;
@@ -308,11 +303,9 @@ export function copyResends(
   resends: readonly { item: KeyedItem; first: Outcome; contentDiffers: boolean }[],
   batch: { firstNo: number; nowMicros: bigint },
 ): Write[] {
-  if (resends.length === 0) return [];
-  const rows = new CopyRows();
   const receivedAt = Number(sinceEpoch(batch.nowMicros));
   const batchNo = batchOf(batch.firstNo);
-  for (const { item, first, contentDiffers } of resends) {
+  return copies(COPY_RESENDS, resends, (rows, { item, first, contentDiffers }) => {
     rows.row(9);
     rows.int8Value(receivedAt);
     rows.int8Value(item.source?.offset ?? null);
@@ -323,8 +316,7 @@ export function copyResends(
     rows.boolValue(contentDiffers);
     rows.textValue(storedId(item.eventId));
     rows.int8Value(batchNo);
-  }
-  return [{ ...COPY_RESENDS, rows }];
+  });
 }
 
 const COPY_UNSTORED = {
@@ -344,9 +336,7 @@ export function copyUnstored(items: readonly Item[], nowMicros: bigint): Write[]
   const noted = items.flatMap((item) =>
     item.type === 'unstored' && item.source !== null ? [{ item, source: item.source }] : [],
   );
-  if (noted.length === 0) return [];
-  const rows = new CopyRows();
-  for (const { item, source } of noted) {
+  return copies(COPY_UNSTORED, noted, (rows, { item, source }) => {
     rows.row(6);
     rows.int8Value(sinceEpoch(nowMicros));
     rows.int8Value(source.offset);
@@ -354,8 +344,7 @@ export function copyUnstored(items: readonly Item[], nowMicros: bigint): Write[]
     rows.int4Value(source.partitionNo);
     rows.int4Value(item.connectionNo);
     rows.int2Value(item.deadLetter === null ? null : (deadLetterCodes.get(item.deadLetter) ?? null));
-  }
-  return [{ ...COPY_UNSTORED, rows }];
+  });
 }
 
 const RECORD_PANIC = {
