@@ -8,8 +8,7 @@ import { type Currency, currencyOf, currencyOfNo } from '../../domain/event/mone
 import type { KeyedItem } from '../../domain/verdict/decide';
 import { compareIds, type FeedIds } from '../../domain/verdict/feed-map';
 import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round';
-import { arrays, sinceEpoch } from '../../postgres/binary-format';
-import { copies } from '../../postgres/copies';
+import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Row, Write } from '../../postgres/pipeline';
 import type { Session, Statement } from '../../postgres/transaction';
 import { LOCK_FEEDS } from '../failures';
@@ -203,8 +202,10 @@ from stdin binary`,
  * @param nowMicros microseconds since 1970
  */
 export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Write[] {
+  if (opened.length === 0) return [];
   const openedAt = sinceEpoch(nowMicros);
-  return copies(COPY_ROUNDS, opened, (rows, { feedNo, roundId, round }) => {
+  const rows = new CopyRows();
+  for (const { feedNo, roundId, round } of opened) {
     const sums = firstSums(round);
     rows.row(20);
     rows.int8Value(round.no);
@@ -224,7 +225,8 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
     for (const name of SUM_NAMES) rows.numericValue(sums[name]);
     rows.jsonbValue(otherSums(round));
     rows.int8Value(round.playerTag);
-  });
+  }
+  return [{ ...COPY_ROUNDS, rows }];
 }
 
 const CHANGED = `update promo_store.rounds r set
