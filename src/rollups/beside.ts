@@ -61,7 +61,8 @@ select ${SUM_CELLS}`,
 /** As for the slice itself. The work of one slice takes two processes of Postgres, and no more. */
 const PREPARE: Statement = {
   name: 'rollups_prepare',
-  text: `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true)`,
+  text: `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true),
+  set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)`,
 };
 
 /** Adds a slice by two connections. */
