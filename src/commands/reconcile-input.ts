@@ -3,7 +3,7 @@ import { type Line, MAX_LINE_BYTES, readEvents, readLines } from '../check/lines
 import { openInput } from '../cli/open-input';
 import { ConfigError } from '../config/config';
 import type { Connection } from '../domain/reference';
-import { inOneLine } from '../lib/printable';
+import { quoted } from '../lib/printable';
 import { readCsvHead, readCsvLine } from '../reconciliation/csv';
 import { type ReconcileEntry, readEntry, unidentified } from '../reconciliation/entry';
 import type { Entry } from './reconcile-report';
@@ -32,20 +32,19 @@ export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly
   for await (const block of isCsv ? lines : readEvents(lines, notice)) {
     let from = 0;
     const [first] = block;
-    if (isFirst && !isCsv && first !== undefined) {
-      isFirst = false;
-      if (isListOfIds(first)) notice('its first line is no JSON. --csv reads CSV, or an id on each line');
-    }
     if (isFirst && first !== undefined) {
       isFirst = false;
-      const { bytes } = first;
-      const head = bytes === null ? undefined : readCsvHead(bytes);
-      if (bytes === null || head === undefined) throw new ConfigError([noColumn(bytes)]);
-      read = (line) => readCsvLine(line, head);
-      if (head.isNamed) {
-        await onHead(bytes);
-        from = 1;
-      }
+      if (isCsv) {
+        const { bytes } = first;
+        const head = bytes === null ? undefined : readCsvHead(bytes);
+        if (bytes === null || head === undefined) throw new ConfigError([noColumn(bytes)]);
+        read = (line) => readCsvLine(line, head);
+        if (head.isNamed) {
+          await onHead(bytes);
+          from = 1;
+        }
+      } else if (isListOfIds(first))
+        notice('its first line is no JSON. --csv reads CSV, or an id on each line');
     }
     for (; from < block.length; from += atOnce)
       yield block.slice(from, from + atOnce).map(({ number, bytes }) => ({
@@ -70,16 +69,13 @@ const TOO_LONG: ReconcileEntry = unidentified(null, [
 
 /** @param first the first line; null where it is too long to be kept */
 function noColumn(first: Buffer | null) {
-  const shown =
-    first === null ? '' : `: its first line is "${inOneLine(String(first).trim()).slice(0, MOST_SHOWN)}"`;
+  const shown = first === null ? '' : `: its first line is ${quoted(String(first).trim())}`;
   return {
     setting: 'FILE',
     problem: `has no column event_id${shown}`,
     remedy: 'Name the columns there, such as event_id,kind,occurred_at, or topic,partition,offset',
   };
 }
-
-const MOST_SHOWN = 80;
 
 /** @throws ConfigError if FILE is compressed */
 async function* withoutGzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
