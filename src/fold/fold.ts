@@ -220,14 +220,14 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       isBehind: step.upTo < found.horizon,
     });
     const { upTo = step.upTo } = folded;
-    const shows = step.shows && upTo === step.upTo;
+    const wasCut = upTo < step.upTo;
+    const shows = step.shows && !wasCut;
     const progress = progressAt(of.state === 'shown' ? upTo : shownIn(found)?.after, found);
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
     if (shows) await show(session, of.generation, found);
-    const wasCut = upTo < step.upTo;
     return { ...step, ...folded, upTo, shows, wasCut, ms: now() - began, ...progress };
   }
 

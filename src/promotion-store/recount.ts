@@ -8,7 +8,7 @@ import { FIRST_SPAN, nextSpan } from '../fold/span';
 import { BATCH_NUMBERS } from '../fold/statements';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
-import { BEFORE_ALL } from '../promotions/calendar';
+import { BEFORE_ALL, later } from '../promotions/calendar';
 import { Counting, hitsOf } from '../promotions/counting';
 import { heldBy } from '../promotions/judging';
 import type { PlayerProgress } from '../promotions/player-progress';
@@ -114,9 +114,9 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   const closed = await reader.query(CLOSED_UP_TO, [generation]);
   // Ranks of a sample are not those of all players.
   const boards = new Set(oneOf === 1 ? closed.map(([windowNo]) => Number(windowNo)) : []);
-  let asOf = BEFORE_ALL;
-  for (const [, closesAt] of closed) asOf = latestOf(asOf, BigInt(closesAt ?? 0));
-  recount.endSlice(asOf);
+  let asOf: bigint | null = null;
+  for (const [, closesAt] of closed) asOf = later(asOf, BigInt(closesAt ?? 0));
+  recount.endSlice(asOf ?? BEFORE_ALL);
   const since = readMicros(complete) ?? BEFORE_ALL;
   const operatorsOf = async (statement: Statement) =>
     new Set((await reader.query(statement)).map(([operator]) => operator ?? ''));
@@ -186,15 +186,13 @@ async function countAgain(
         const { entry, playerRef, sign, changeNo, at, matchedAt } = row;
         counting.addHits(hitsOf(versions, entry, matchedAt), playerRef, sign, { changeNo, at });
       }
-    if (latest != null) newest = latestOf(newest ?? BEFORE_ALL, BigInt(latest));
+    if (latest != null) newest = later(newest, BigInt(latest));
     verdicts += Number(count);
     batches = nextSpan({ batches, rows: Number(count), ms: performance.now() - began }, GOAL);
     after = end;
   }
   return verdicts;
 }
-
-const latestOf = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 interface Compared {
   readonly generation: number;

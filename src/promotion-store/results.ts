@@ -81,7 +81,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
     const { versions } = await countVersions(session, to, foldedTo, cache);
     const rowsOfSlice = new SliceRows(versions);
     await new CountedSlice(session, {
-      ...{ generation: to, isShown: false, rowsOfSlice, isNew: false },
+      ...{ generation: to, isShown: false, rowsOfSlice, isEmpty: false },
     }).end(BigInt(closedTo));
   }
 
@@ -107,7 +107,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
           generation,
           isShown,
           rowsOfSlice,
-          isNew: after < 0,
+          isEmpty: after < 0,
         });
         await countedSlice.countJoined();
         const counted = await countParts(countedSlice, rowsOfSlice, parts, limits, (part) =>
@@ -124,7 +124,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
       const rowsOfSlice = new SliceRows(versions);
-      const counted = new CountedSlice(session, { generation, isShown: true, rowsOfSlice, isNew: false });
+      const counted = new CountedSlice(session, { generation, isShown: true, rowsOfSlice, isEmpty: false });
       await counted.countJoined();
       await counted.end(asOf);
       return rebuild;

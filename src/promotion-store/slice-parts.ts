@@ -97,7 +97,7 @@ export async function countParts(
   return parts.slice(0, begunParts);
 }
 
-/** The same pages, of which the first is read from now on. */
+/** Begins to read the first page at once. @returns all pages */
 function begun<T>(pages: AsyncGenerator<T>): AsyncIterable<T> {
   const first = pages.next();
   // The reader of the pages meets its failure.

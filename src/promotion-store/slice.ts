@@ -18,7 +18,7 @@ export interface SliceOptions {
   /** The progress that the rows of the slice change. */
   readonly rowsOfSlice: SliceRows;
   /** The generation has no progress yet. */
-  readonly isNew: boolean;
+  readonly isEmpty: boolean;
 }
 
 /** Players whose completions are confirmed in one slice. The others follow in the next one. */
@@ -174,7 +174,7 @@ export class CountedSlice {
    * @param asOf see end; null: more rows follow
    */
   private async prepare(boards: readonly SliceBoard[], asOf: bigint | null): Promise<void> {
-    const { generation, rowsOfSlice, isNew: isEmpty } = this.options;
+    const { generation, rowsOfSlice, isEmpty } = this.options;
     const { judge } = rowsOfSlice.counting;
     const opened: [SliceBoard, players: readonly string[], isNew: boolean][] = [];
     for (const board of boards) {
