@@ -1,9 +1,18 @@
 /** Roles of the database: the statements that each role is refused, and the work that it can do. */
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { ensureMonths } from '../../src/ledger/partition-state';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/ledger/roles';
 import { revokeTestRoles } from '../support/as-role';
-import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
+import {
+  aBet,
+  aRefund,
+  connectTo,
+  damagesOf,
+  freshStore,
+  rowsOf,
+  TestStore,
+  withClient,
+} from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
 const ROLES = [
@@ -28,7 +37,7 @@ beforeAll(async () => {
   store = await freshStore({ own: true });
   for (const name of NAMES) roles.set(name, await makeRole(store.url, name));
   await grantRoles(store.url, grantees());
-  for (const name of NAMES) clients.set(name, await connectedAs(name));
+  for (const name of NAMES) clients.set(name, await connectTo(roleOf(name).url));
   await store
     .partition('acme')
     .read(aBet({ event_id: 'a' }), aBet({ event_id: 'a' }), aRefund(), null, aBet({ event_id: 'b' }));
@@ -45,12 +54,6 @@ afterAll(async () => {
   );
   await store.close();
 });
-
-async function connectedAs(name: Name): Promise<Client> {
-  const client = new Client({ connectionString: roleOf(name).url });
-  await client.connect();
-  return client;
-}
 
 /**
  * Runs a statement as a role, and rolls it back. @returns whether it is allowed; any other error is thrown

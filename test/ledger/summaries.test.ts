@@ -1,7 +1,7 @@
 /** Verdicts that no vacuum has seen are found by summaries, which the folds make. */
-import { fillStore } from '../../dev/bench/filled-store';
+import { filledStore } from '../support/filled-months';
 import { aRollupFold, foldAll } from '../support/folds';
-import { freshStore, type TestStore, withClient } from '../support/ledger';
+import { type TestStore, withClient } from '../support/ledger';
 
 const EVENTS = 70_000;
 /** Their pages are some 1,000: seven full ranges. */
@@ -12,17 +12,8 @@ jest.setTimeout(FILL_MS + 30_000);
 
 let store: TestStore;
 beforeEach(async () => {
-  store = await freshStore({ own: true });
-  await store.partition('acme').read({ event_id: '' });
-  await withClient(
-    store.url,
-    (client) =>
-      fillStore(client, 'acme', {
-        ...{ events: EVENTS, days: 0, players: 1_000, games: 50, lateRounds: 100, tail: TAIL },
-        ...{ roundsPerRefund: 40, rejected: 0.03, eventsPerDuplicate: 200 },
-      }),
-    FILL_MS,
-  );
+  const fill = { events: EVENTS, days: 0, players: 1_000, lateRounds: 100, tail: TAIL };
+  store = await filledStore(fill, FILL_MS);
 }, FILL_MS);
 afterEach(() => store.close());
 

@@ -7,8 +7,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { forNow, IDS_OF_STORE, type Ids, QUESTIONS } from '../../dev/analysts-guide';
-import { fillStore, givePseudonyms } from '../../dev/bench/filled-store';
+import { givePseudonyms } from '../../dev/bench/filled-store';
 import { projectRoot as ROOT } from '../../dev/servers/download';
+import { filledStore } from '../support/filled-months';
 import { aRollupFold, foldAll } from '../support/folds';
 import { aBet, aRefund, freshStore, type TestStore, withClient } from '../support/ledger';
 
@@ -25,17 +26,8 @@ let allBlocks: number;
 /** Ids of the store in place of those of the documents. */
 let ids: Ids;
 beforeAll(async () => {
-  store = await freshStore({ own: true });
-  await store.partition('acme').read({ event_id: '' });
-  await withClient(
-    store.url,
-    (client) =>
-      fillStore(client, 'acme', {
-        ...{ events: EVENTS, days: 60, players: PLAYERS, games: 50, lateRounds: EVENTS / 20, tail: TAIL },
-        ...{ roundsPerRefund: 40, rejected: 0.03, eventsPerDuplicate: 200 },
-      }),
-    FILL_MS,
-  );
+  const fill = { events: EVENTS, days: 60, players: PLAYERS, lateRounds: EVENTS / 20, tail: TAIL };
+  store = await filledStore(fill, FILL_MS);
   allBlocks = Number(
     await store.value(
       `select sum(pg_relation_size(oid)) / 8192 from pg_class where relnamespace = 'promo_store'::regnamespace and relname ~ '^(history_[0-9_]+|rounds)$'`,

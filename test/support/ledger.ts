@@ -47,7 +47,8 @@ function templateName(): string {
   return `promo_template_${hash.digest('hex').slice(0, 16)}`;
 }
 
-async function connect(url: string, statementMs = STATEMENT_DEADLINE_MS): Promise<Client> {
+/** The caller ends the connection. */
+export async function connectTo(url: string, statementMs = STATEMENT_DEADLINE_MS): Promise<Client> {
   const client = new Client({
     connectionString: url,
     application_name: 'promo-test',
@@ -67,7 +68,7 @@ export async function withClient<T>(
   work: (client: Client) => Promise<T>,
   statementMs?: number,
 ): Promise<T> {
-  const client = await connect(url, statementMs);
+  const client = await connectTo(url, statementMs);
   try {
     return await work(client);
   } finally {
@@ -259,7 +260,7 @@ if ('afterAll' in globalThis) {
 async function keeperOf(url: string): Promise<Client> {
   const found = keepers.get(url);
   if (found !== undefined) return found;
-  const keeper = await connect(url);
+  const keeper = await connectTo(url);
   keepers.set(url, keeper);
   // A test may end all sessions.
   keeper.on('end', () => keepers.delete(url));
