@@ -4,6 +4,7 @@ import { ConfigError } from '../config/config';
 import type { Secret } from '../config/setting';
 import { looksSecret, readSecrets, type WebhookSecrets } from '../config/webhook';
 import type { WebhookTarget } from '../webhook/client';
+import { SIGNED_PATHS } from '../webhook/routes';
 
 /** @throws ConfigError if the address is not valid, or the connection has no secret */
 export function targetOf(written: string, connectionId: string, secrets: Secret): WebhookTarget {
@@ -27,7 +28,7 @@ export function addressOf(written: string): URL {
 }
 
 /** The end of an address that `requestAddress` makes: other clients are set up with it. */
-const REQUEST_PATH = /(\/v1\/(?:events|rehearse|reconcile))(?:\/[^/]*)?\/?$/;
+const REQUEST_PATH = new RegExp(`(${SIGNED_PATHS.join('|')})(?:/[^/]*)?/?$`);
 
 /** The first secret of the connection. */
 function secretOf(secrets: Secret, connectionId: string): Buffer {

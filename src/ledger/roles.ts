@@ -172,7 +172,6 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.promotion_generations, promo_store.promotion_progress,
   promo_store.promotion_boards, promo_store.promotion_attempts, promo_store.promotion_joins, promo_store.promotion_rounds, promo_store.promotion_recordings`,
     'select, insert on promo_store.promotion_windows, promo_store.promotion_completions',
-    'execute on function promo_store.completion_id(int, text, int, int)',
     ...HORIZON,
   ],
   /** The process that publishes completions. It reads their ledger, and nothing that the players did. */

@@ -1,4 +1,5 @@
 /** The routes of the webhook, as data. The server finds a route here, and openapi.ts describes them. */
+import { posix } from 'node:path';
 
 interface Route {
   /** Others are refused. */
@@ -31,6 +32,8 @@ const SIGNED = (['events', 'rehearse', 'reconcile'] as const).map((route) => ({
   route,
   pattern: patternOf(ROUTES[route]),
 }));
+/** The signed paths without a connection. */
+export const SIGNED_PATHS = SIGNED.map(({ route }) => posix.dirname(ROUTES[route].path));
 const READ = (['openapi', 'page'] as const).map((route) => ({ route, pattern: patternOf(ROUTES[route]) }));
 
 export interface SignedUrl {
