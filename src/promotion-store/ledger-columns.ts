@@ -38,9 +38,6 @@ left join promo_store.currencies u on u.currency_no = h.currency_no`;
 export const ENTRY_NAMES = `${ENTRY_FEED}\n${BRAND_AND_CURRENCY}`;
 export const ENTRY_COLUMNS = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at, h.counted`;
 
-/** A round may have a million entries. */
-export const REVERSALS_AT_ONCE = 10_000;
-
 export function columnsOf(refunds: readonly Refund[]): unknown[] {
   return [
     refunds.map(({ changeNo }) => changeNo),

@@ -2,6 +2,7 @@
 import { kindCode } from '../domain/event/event';
 import type { Slice } from '../fold/fold';
 import { BATCH_NUMBERS } from '../fold/statements';
+import { declared, pagesOf } from '../postgres/pages';
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';
@@ -16,7 +17,6 @@ import {
   entryBy,
   type LedgerRow,
   ledgerRowOf,
-  REVERSALS_AT_ONCE,
   type Refund,
   ROUND_NO,
   reversalOf,
@@ -67,28 +67,26 @@ cross join lateral (select * from promo_store.refunds x where x.round_no = w.rou
  * Reversals of rounds that opened a moment before the slice. One scan finds all of them: entries of a round
  * have higher numbers than the batch before it.
  */
-const READ_NEAR: Statement = {
+const READ_NEAR = declared({
   name: 'promotions_read_near',
   text: `select w.change_no, w.entered_at, null, ${ENTRY}
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
 join (select ${ENTRY_COLUMNS} from promo_store.history h
   where h.verdict_id > $4::bigint and h.verdict_id <= $5::bigint and h.decided_at >= $6::timestamptz and h.counted and h.kind = any($7::smallint[])) h
   on h.round_no = w.round_no
-${ENTRY_NAMES}
-order by h.verdict_id limit ${REVERSALS_AT_ONCE}`,
-};
+${ENTRY_NAMES}`,
+});
 /** Reversals of rounds that opened long ago, found as the rollups find them. */
-const READ_FAR: Statement = {
+const READ_FAR = declared({
   name: 'promotions_read_far',
   text: `select w.change_no, w.entered_at, null, ${ENTRY}
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
 join promo_store.refunds x on x.round_no = w.round_no
 cross join lateral (select * from (select ${ENTRY_COLUMNS} from promo_store.history h where h.round_no = x.round_no
-    and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' and h.verdict_id > $4::bigint offset 0) h
-  where h.counted and h.kind = any($5::smallint[])) h
-${ENTRY_NAMES}
-order by h.verdict_id limit ${REVERSALS_AT_ONCE}`,
-};
+    and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h
+  where h.counted and h.kind = any($4::smallint[])) h
+${ENTRY_NAMES}`,
+});
 
 /** Entries of rounds up to a number. The rounds of attributions are few, and of any age. */
 const READ_ROUNDS: Statement = {
@@ -131,10 +129,8 @@ export async function* readLedgerPages(
   yield rows;
   yield reversalsWithin(rows, near);
   if (low < after && near.length > 0)
-    yield* pagesOf((behind) =>
-      byHash(session, READ_NEAR, [...columnsOf(near), Math.max(low, behind), after, since, kinds]),
-    );
-  if (far.length > 0) yield* pagesOf((behind) => session.query(READ_FAR, [...columnsOf(far), behind, kinds]));
+    yield* reversalPages(session, byHash(session, READ_NEAR, [...columnsOf(near), low, after, since, kinds]));
+  if (far.length > 0) yield* reversalPages(session, session.query(READ_FAR, [...columnsOf(far), kinds]));
   if (records !== null && all.length > refunds.length)
     yield* readRecorded(
       session,
@@ -143,15 +139,9 @@ export async function* readLedgerPages(
     );
 }
 
-/** @param read the first reversals behind the number of an entry, in their order */
-async function* pagesOf(read: (behind: number) => Promise<Row[]>): AsyncGenerator<LedgerRow[]> {
-  for (let behind = -1; ; ) {
-    const rows = (await read(behind)).map((row) => ledgerRowOf(row));
-    yield rows;
-    const last = rows.at(-1)?.entry.reversesEntryId;
-    if (rows.length < REVERSALS_AT_ONCE || last == null) return;
-    behind = last / 2;
-  }
+/** A round may have a million entries. */
+async function* reversalPages(session: Reader, begun: Promise<unknown>): AsyncGenerator<LedgerRow[]> {
+  for await (const page of pagesOf(session, begun)) yield page.map((row) => ledgerRowOf(row));
 }
 
 async function readRefunds(

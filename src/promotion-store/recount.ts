@@ -18,8 +18,8 @@ import { countedScopeOf } from './results';
 import {
   DamageList,
   type RecountDamage,
-  StoredProgressReader,
   type StoredRow,
+  storedProgress,
   valuesText,
 } from './stored-progress';
 import { finiteMicrosOf, microsOf, readMicros, timestampText } from './times';
@@ -253,8 +253,7 @@ async function compareAll(
   let compared = 0;
   let skipped = 0;
   const erased = new ErasedSums();
-  const stored = new StoredProgressReader(reader, generation);
-  for await (const row of stored.rows()) {
+  for await (const row of storedProgress(reader, generation)) {
     const { operator, promotion, version, window, playerRef, startsAt } = row;
     if (!isCounted(playerRef)) continue;
     const source = `${operator}/${promotion}/${window}`;

@@ -3,6 +3,7 @@
  * of its round at once, whenever they were decided (docs/rules.md, P11).
  */
 import type { Slice } from '../fold/fold';
+import { declared, pagesOf } from '../postgres/pages';
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Session, Statement } from '../postgres/transaction';
 import {
@@ -13,7 +14,6 @@ import {
   ENTRY_NAMES,
   type LedgerRow,
   ledgerRowOf,
-  REVERSALS_AT_ONCE,
   type Refund,
 } from './ledger-columns';
 
@@ -49,23 +49,17 @@ export function isRecorded(records: RoundRecords | null, { roundNo }: Refund, { 
   return records.after < 0 || (isInOrder && Number(roundNo) > records.after);
 }
 
-/** Rows behind a number, up to a number of entries: at least one row. */
-const PAGE = `select * from (
-    select w.change_no, w.entered_at, r.*, row_number() over by_number as nth, sum(r.entries) over by_number as through, sum(r.entries) over () as rest
-    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
-    join promo_store.promotion_rounds r on r.generation = $4 and r.round_no = w.round_no and r.last_no > $5::bigint
-    window by_number as (order by r.last_no)
-  ) p where nth = 1 or through <= ${REVERSALS_AT_ONCE}`;
 /** An entry that is at its place no longer has no columns but its verdict, the last one. */
-const READ: Statement = {
+const READ = declared({
   name: 'promotions_read_recorded',
-  text: `select p.change_no, p.entered_at, case when p.rest > ${REVERSALS_AT_ONCE} then p.last_no end, ${ENTRY}, p.round_no, e.verdict_id
-from (${PAGE}) p
-cross join lateral unnest(p.verdict_ids, p.places) e (verdict_id, place)
+  text: `select w.change_no, w.entered_at, null, ${ENTRY}, r.round_no, e.verdict_id
+from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
+join promo_store.promotion_rounds r on r.generation = $4 and r.round_no = w.round_no
+cross join lateral unnest(r.verdict_ids, r.places) e (verdict_id, place)
 left join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.ctid = e.place and h.verdict_id = e.verdict_id offset 0) h on true
 left join promo_store.feeds f on f.feed_no = h.feed_no
 ${BRAND_AND_CURRENCY}`,
-};
+});
 /** Each verdict reads some pages of history. Those of dropped months are gone. */
 const READ_MOVED: Statement = {
   name: 'promotions_read_moved',
@@ -83,15 +77,11 @@ export async function* readRecorded(
   generation: number,
   refunds: readonly Refund[],
 ): AsyncGenerator<LedgerRow[]> {
-  for (let behind = -1; ; ) {
-    const found = await reader.query(READ, [...columnsOf(refunds), generation, behind]);
+  const begun = reader.query(READ, [...columnsOf(refunds), generation]);
+  for await (const found of pagesOf(reader, begun)) {
     const rows = found.filter(([, , , verdictId]) => verdictId !== null);
     yield rows.map((row) => ledgerRowOf(row));
     if (rows.length < found.length) yield await readMoved(reader, found);
-    // Where all rows of the rounds fit a page, there is no next one.
-    const last = found.reduce((highest, [, , lastNo]) => Math.max(highest, Number(lastNo ?? -1)), -1);
-    if (last < 0) return;
-    behind = last;
   }
 }
 

@@ -1,5 +1,6 @@
 /** The stored progress of all players, in parts, and the damages that a recount finds in it. */
-import type { Reader, Statement } from '../postgres/transaction';
+import { declared, pagesOf } from '../postgres/pages';
+import type { Reader } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { severalValuesOf } from './progress-rows';
 import { finiteMicrosOf, readMicros } from './times';
@@ -54,11 +55,9 @@ export function valuesText(rows: readonly ProgressRow[], score: bigint): string 
   return [...values, ...points].join(' and ') || 'nothing';
 }
 
-const FETCH: Statement = { name: 'promotions_fetch', text: 'fetch 20000 from promotions_recounted' };
-const CLOSE: Statement = { name: 'promotions_close_cursor', text: 'close promotions_recounted' };
-
-const storedRows = (generation: number): string =>
-  `select p.window_no, o.operator_id, n.promotion_id, w.version, w.window_key, ${finiteMicrosOf('w.starts_at')},
+const STORED = declared({
+  name: 'promotions_stored',
+  text: `select p.window_no, o.operator_id, n.promotion_id, w.version, w.window_key, ${finiteMicrosOf('w.starts_at')},
   v.definition ->> 'type' = 'leaderboard', p.player_ref, json_build_array(p.items, p.currencies, p.amounts::text[]), p.score, a.held, p.changed_no
 from promo_store.promotion_progress p
 join promo_store.promotion_windows w using (window_no)
@@ -67,30 +66,15 @@ join promo_store.promotions n using (promotion_no)
 join promo_store.operators o using (operator_no)
 left join (
   select window_no, player_ref, string_agg(ordinal::text, ',' order by ordinal) as held from promo_store.promotion_attempts
-  where generation = ${generation} and is_held group by 1, 2
+  where generation = $1 and is_held group by 1, 2
 ) a on a.window_no = p.window_no and a.player_ref = p.player_ref
-where p.generation = ${generation}`;
+where p.generation = $1`,
+});
 
-export class StoredProgressReader {
-  constructor(
-    private readonly reader: Reader,
-    private readonly generation: number,
-  ) {}
-
-  async *rows(): AsyncGenerator<StoredRow> {
-    // A statement that declares a cursor takes no parameters.
-    const generation = Math.trunc(this.generation);
-    await this.reader.query({
-      name: 'promotions_declare',
-      text: `declare promotions_recounted no scroll cursor for ${storedRows(generation)}`,
-    });
-    for (;;) {
-      const rows = await this.reader.query(FETCH);
-      for (const row of rows) yield storedRowOf(row);
-      if (rows.length === 0) break;
-    }
-    await this.reader.query(CLOSE);
-  }
+/** The stored progress of all players. */
+export async function* storedProgress(reader: Reader, generation: number): AsyncGenerator<StoredRow> {
+  for await (const page of pagesOf(reader, reader.query(STORED, [generation])))
+    for (const row of page) yield storedRowOf(row);
 }
 
 function storedRowOf(row: readonly (string | null)[]): StoredRow {

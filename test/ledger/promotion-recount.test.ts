@@ -5,10 +5,11 @@ import type { Fold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { grantRoles, type Role } from '../../src/ledger/roles';
 import { inSnapshot } from '../../src/postgres/snapshot';
+import type { Reader } from '../../src/postgres/transaction';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { type Recount, recountPromotions } from '../../src/promotion-store/recount';
 import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
-import { aBet, freshStore, type TestStore } from '../support/ledger';
+import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
@@ -180,3 +181,44 @@ describe('by the role', () => {
     expect(found.output).toContain('not sound: 2 problems are listed above\n');
   });
 });
+
+test('a recount reads the entries of a large refunded round once, however many pages they have', async () => {
+  await apply(BETS);
+  const acme = store.partition('acme');
+  const bets = 32_000;
+  for (let first = 0; first < bets; first += 8_000)
+    await acme.read(
+      ...Array.from({ length: 8_000 }, (_, n) => aBet({ event_id: `e${first + n}`, round_id: 'large' })),
+    );
+  for (let batch = 0; batch < 20; batch++)
+    await acme.read(aBet({ event_id: `later-${batch}`, round_id: `later-${batch}` }));
+  await acme.read(aRefund({ event_id: 'refund', round_id: 'large' }));
+  const fold = aFold();
+  await foldAll(fold);
+  let searched = 0;
+  const result = await inSnapshot(store.url, READ, (reader) =>
+    recountPromotions(
+      {
+        async query(statement, values) {
+          if (!/^(promotions_read_(near|far)|next_page)$/.test(statement.name))
+            return reader.query(statement, values);
+          const before = await readRows(reader);
+          const rows = await reader.query(statement, values);
+          searched += (await readRows(reader)) - before;
+          return rows;
+        },
+      },
+      1,
+    ),
+  );
+  expect(result).toMatchObject({ recounted: { verdicts: bets + 21, damages: [] } });
+  expect(searched).toBeGreaterThanOrEqual(bets);
+  expect(searched).toBeLessThan(1.5 * bets);
+});
+
+/** The rows of history that the transaction has read so far. */
+async function readRows(reader: Reader): Promise<number> {
+  const text = `select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables where relname like 'history%'`;
+  const [[rows] = []] = await reader.query({ name: 'read_rows', text });
+  return Number(rows);
+}

@@ -16,6 +16,7 @@ const STATEMENTS = [
   ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_begin_records'],
   ...['promotions_loops', 'promotions_read_and_record', 'promotions_read_refunds', 'promotions_read_near'],
   ...['promotions_read_recorded', 'promotions_dropped_to', 'promotions_forget_credits'],
+  ...['next_page', 'end_pages'],
   ...['promotions_read_far', 'promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...[

@@ -90,26 +90,16 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       return [[changeNos[place] ?? null, String(refundedAt), String(roundNo), openedAt >= since ? 't' : 'f']];
     });
   },
-  promotions_read_near({ ledger }, [changes, times, rounds, low, after, sinceText, kindList]) {
+  promotions_read_near(session, [changes, times, rounds, low, after, sinceText, kindList]) {
     const [kinds, since] = [numbersOf(kindList), instantOf(sinceText) ?? 0n];
-    return reversals(
-      ledger,
-      [changes, times, rounds],
-      kinds,
-      ({ verdictId, decidedAt }) =>
-        verdictId > Number(low) && verdictId <= Number(after) && decidedAt >= since,
-    );
+    const isNear = ({ verdictId, decidedAt }: Verdict) =>
+      verdictId > Number(low) && verdictId <= Number(after) && decidedAt >= since;
+    return session.declare(reversals(session.ledger, [changes, times, rounds], kinds, isNear));
   },
-  promotions_read_far({ ledger }, [changes, times, rounds, behind, kindList]) {
-    return reversals(
-      ledger,
-      [changes, times, rounds],
-      numbersOf(kindList),
-      ({ verdictId, decidedAt }, refund) =>
-        verdictId > Number(behind) &&
-        decidedAt >= refund.openedAt - DAY &&
-        decidedAt <= refund.refundedAt + DAY,
-    );
+  promotions_read_far(session, [changes, times, rounds, kindList]) {
+    const isFar = ({ decidedAt }: Verdict, { openedAt, refundedAt }: RefundedRound) =>
+      decidedAt >= openedAt - DAY && decidedAt <= refundedAt + DAY;
+    return session.declare(reversals(session.ledger, [changes, times, rounds], numbersOf(kindList), isFar));
   },
 };
 
@@ -130,7 +120,7 @@ export function rowsOfSlice(
   );
 }
 
-/** The entries of refunded rounds, each with verdict and time of its refund. They are few: one page. */
+/** The entries of refunded rounds, each with verdict and time of its refund. */
 function reversals(
   { history, refunds }: LedgerTables,
   [changes, times, rounds]: readonly unknown[],

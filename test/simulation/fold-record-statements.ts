@@ -29,23 +29,20 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       ...entryOf(row),
     ]);
   },
-  /** All entries are at their places, and they are few: one page. */
-  promotions_read_recorded({ ledger, seen }, [changes, times, rounds, generation, behind]) {
+  /** All entries are at their places. */
+  promotions_read_recorded(session, [changes, times, rounds, generation]) {
+    const { ledger, seen } = session;
     const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
-    return numbersOf(rounds).flatMap((roundNo, place) =>
+    const rows = numbersOf(rounds).flatMap((roundNo, place) =>
       [...seen.records.values()]
-        .filter(
-          (each) =>
-            each.generation === Number(generation) &&
-            each.roundNo === roundNo &&
-            each.lastNo > Number(behind),
-        )
+        .filter((each) => each.generation === Number(generation) && each.roundNo === roundNo)
         .flatMap(({ verdictIds }) => ledger.history.filter(({ verdictId }) => verdictIds.includes(verdictId)))
         .map((row): Text[] => [
           ...[changeNos[place] ?? null, enteredAts[place] ?? null, null],
           ...[...entryOf(row), String(roundNo), String(row.verdictId)],
         ]),
     );
+    return session.declare(rows);
   },
   /** The model drops no months. */
   promotions_dropped_to: () => [[null]],

@@ -26,6 +26,10 @@ export interface FoldSession {
   readonly seen: FoldTables;
   /** The tables as the transaction changes them. The lock of the fold is needed. */
   changed(): FoldTables;
+  /** Begins a scan that is read in pages. */
+  declare(rows: Text[][]): Text[][];
+  /** The next page of the scan: the model has all rows in one. */
+  nextPage(): Text[][];
   /** @returns false where another transaction holds the lock of the fold */
   tryLock(): boolean;
   /** Waits for the lock of the fold. @throws StoreFailure */
@@ -64,6 +68,8 @@ const isCurrent = (session: FoldSession, shown: GenerationRow): boolean =>
 
 export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   fold_settings: () => [],
+  next_page: (session) => session.nextPage(),
+  end_pages: () => [],
   fold_lock(session, [, holder]) {
     const { fold } = session.seen;
     if (fold === null || !session.tryLock()) return [];

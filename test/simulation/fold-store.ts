@@ -127,6 +127,8 @@ export class FoldBackend {
   private hasFailed = false;
   private draft: FoldTables | null = null;
   private requests = 0;
+  /** The rows of the scan that is read in pages. */
+  private page: Text[][] = [];
 
   constructor(private readonly store: FoldStoreModel) {}
 
@@ -194,6 +196,11 @@ export class FoldBackend {
         this.draft ??= copyTables(store.committed.tables);
         return this.draft;
       },
+      declare: (rows) => {
+        this.page = rows;
+        return [];
+      },
+      nextPage: () => this.page.splice(0),
       tryLock: () => {
         store.holder ??= this;
         return store.holder === this;
