@@ -111,17 +111,6 @@ export async function* readCountedPages(
 
 const isTrue = ([row]: readonly Row[]): boolean => row?.[0] === 't';
 
-/** The same rows, in the order of their numbers. */
-export async function readCountedRows(
-  session: Reader,
-  slice: Slice,
-  scope: CountedScope,
-): Promise<CountedRow[]> {
-  const pages: CountedRow[][] = [];
-  for await (const page of readCountedPages(session, slice, scope)) pages.push(page);
-  return pages.flat().sort((a, b) => a.changeNo - b.changeNo || a.entry.entryId - b.entry.entryId);
-}
-
 /**
  * Deletes the players of before erasures that all generations have counted.
  *

@@ -9,12 +9,13 @@ import { BATCH_NUMBERS } from '../fold/statements';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { BEFORE_ALL, later } from '../promotions/calendar';
-import { Counting, hitsOf } from '../promotions/counting';
+import type { Counting } from '../promotions/counting';
 import { heldBy } from '../promotions/judging';
 import type { PlayerProgress } from '../promotions/player-progress';
 import { type CountedVersion, VersionCache } from './counted-versions';
-import { readCountedRows } from './credits';
+import { type CountedRow, readCountedPages } from './credits';
 import { countedScopeOf } from './results';
+import { SliceRows } from './slice-rows';
 import {
   DamageList,
   type RecountDamage,
@@ -107,10 +108,11 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   const versions = await readCounted(reader, Number(generation));
   if (versions === null)
     return { type: 'not now', reason: 'promotions were applied that are not counted yet' };
-  const recount = new Counting(versions);
+  const rowsOfLedger = new SliceRows(versions);
+  const recount = rowsOfLedger.counting;
   // Erased players are compared together, so a sample has none of them.
   const isCounted = (player: string) => oneOf === 1 || (crc32(player) % oneOf === 0 && !ERASED.test(player));
-  const verdicts = await countAgain(reader, recount, versions, { upTo, shown, isCounted });
+  const verdicts = await countAgain(reader, rowsOfLedger, versions, { upTo, shown, isCounted });
   const closed = await reader.query(CLOSED_UP_TO, [generation]);
   // Ranks of a sample are not those of all players.
   const boards = new Set(oneOf === 1 ? closed.map(([windowNo]) => Number(windowNo)) : []);
@@ -163,7 +165,7 @@ interface Counted {
 /** Adds all rows of the ledger, in their order. @returns how many verdicts there were */
 async function countAgain(
   reader: Reader,
-  counting: Counting,
+  rowsOfLedger: SliceRows,
   versions: readonly CountedVersion[],
   { upTo, shown: [generation, , lineage], isCounted }: Counted,
 ): Promise<number> {
@@ -181,17 +183,23 @@ async function countAgain(
       ...{ isInOrder, isShown: false, isBehind: true },
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
-    for (const row of await readCountedRows(reader, slice, countedScopeOf(versions)))
-      if (isCounted(row.playerRef)) {
-        const { entry, playerRef, sign, changeNo, at, matchedAt } = row;
-        counting.addHits(hitsOf(versions, entry, matchedAt), playerRef, sign, { changeNo, at });
-      }
+    const pages = readCountedPages(reader, slice, countedScopeOf(versions));
+    for (const { credited, sign, changeNo, at } of await rowsOfLedger.match(rowsOf(pages, isCounted)))
+      rowsOfLedger.counting.addCredits(credited, sign, { changeNo, at });
     if (latest != null) newest = later(newest, BigInt(latest));
     verdicts += Number(count);
     batches = nextSpan({ batches, rows: Number(count), ms: performance.now() - began }, GOAL);
     after = end;
   }
   return verdicts;
+}
+
+/** The rows of the players that are counted. */
+async function* rowsOf(
+  pages: AsyncIterable<readonly CountedRow[]>,
+  isCounted: Counted['isCounted'],
+): AsyncGenerator<CountedRow[]> {
+  for await (const page of pages) yield page.filter(({ playerRef }) => isCounted(playerRef));
 }
 
 interface Compared {

@@ -68,11 +68,7 @@ export class Counting {
 
   /** @param sign -1n takes the entry from a player to whom it was credited before */
   add(entry: CountedEntry, playerRef: string, sign: 1n | -1n, step: CountedStep): void {
-    this.addHits(hitsOf(this.versions, entry, step.at), playerRef, sign, step);
-  }
-
-  addHits(hits: readonly Hit[], playerRef: string, sign: 1n | -1n, step: CountedStep): void {
-    const credited = hits.map(({ version, window, credits }) => ({
+    const credited = hitsOf(this.versions, entry, step.at).map(({ version, window, credits }) => ({
       progress: this.progressOf(version, window, playerRef),
       credits,
     }));
