@@ -192,3 +192,20 @@ test('each operation has one path under a prefix of the contract, and the contro
   expect(paths.filter((path) => /^\/v2\/(aggregator|features)\/[a-zA-Z]+$/.test(path))).toHaveLength(30);
   expect(paths.filter((path) => path.startsWith('/sandbox/'))).toHaveLength(3);
 });
+
+test('these calls write, so a read-only key may not make them', () => {
+  const writes = SANDBOX_ROUTES.filter(({ isWrite }) => isWrite).map(({ operation }) => operation);
+  expect(writes).toEqual([
+    ...[
+      'updateGame',
+      'launchGame',
+      'launchDemo',
+      'closeSession',
+      'issueGrant',
+      'cancelGrant',
+      'subscribe',
+      'ack',
+    ],
+    ...['issueBonusBuy', 'cancelBonusBuy', 'cancelCampaign', 'endSession', 'playRound'],
+  ]);
+});

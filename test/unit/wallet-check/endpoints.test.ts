@@ -40,6 +40,7 @@ describe('catalogue', () => {
   test.each([
     ['least-limit', '1'],
     ['most-limit', '1000'],
+    ['zero-limit', '0'],
     ['larger-limit', '1001'],
     ['default-limit', null],
   ])('%s has the limit %p', (id, limit) => {
@@ -55,6 +56,9 @@ describe('catalogue', () => {
     ['too-old', games(1), 'a status from 400 to 499'],
     ['too-old', reply({}, 500), 'a status from 400 to 499'],
     ['least-limit', games(2), 'at most 1 entries, not 2'],
+    ['most-limit', games(1_001), 'at most 1000 entries, not 1001'],
+    ['zero-limit', games(0), 'a status from 400 to 499'],
+    ['zero-limit', reply({}, 400), undefined],
     ['larger-limit', games(1_000), undefined],
     ['larger-limit', games(1_001), 'at most 1000 entries, not 1001'],
     ['larger-limit', reply({}, 400), undefined],
@@ -79,11 +83,16 @@ describe('token endpoint', () => {
     ['in-time', reply({}, 200, 1_501), 'an answer within 1500 ms, not 1501 ms'],
     ['in-time', reply({}, 302), 'HTTP 200'],
     ['expiry', reply(jwt({ exp: NOW + 300 })), undefined],
+    ['expiry', reply(jwt({ exp: NOW + 59 })), 'an expiry in 60 to 900 s, not in 59 s'],
+    ['expiry', reply(jwt({ exp: NOW + 60 })), undefined],
+    ['expiry', reply(jwt({ exp: NOW + 900 })), undefined],
+    ['expiry', reply(jwt({ exp: NOW + 901 })), 'an expiry in 60 to 900 s, not in 901 s'],
     ['expiry', reply(jwt({ exp: NOW + 86_400 })), 'an expiry in 60 to 900 s, not in 86400 s'],
     ['expiry', reply(jwt({})), 'a time at exp (token_endpoint.expiry)'],
     ['expiry', reply({ token: 'opaque' }), 'a time at exp (token_endpoint.expiry)'],
     ['player', reply(jwt({ external_player_id: 'p' })), undefined],
     ['player', reply(jwt({ external_player_id: '' })), expect.stringContaining('external_player_id')],
+    ['player', reply(jwt({ external_player_id: `${'é'.repeat(127)}p` })), undefined],
     ['player', reply(jwt({ external_player_id: 'é'.repeat(128) })), expect.stringContaining('255 bytes')],
   ])('%s judges an answer (%#)', (id, answer, fault) => {
     expect(byJwt.get(`token-${id}`)!.fault(answer, NOW)).toEqual(fault);

@@ -56,6 +56,14 @@ describe.each(BETS)('a %s [O5]', (action) => {
     expect(nextStep({ action }, [crashed], START + HOUR_MS)).toEqual({ type: 'roll_back' });
   });
 
+  test('is sent again up to 20 s after its first attempt began, and never later', () => {
+    const retryAt = START + 20_000;
+    const ended = (at: number) => ({ sentAt: START, endedAt: at, answer: SILENCE });
+    expect(nextStep({ action }, [ended(retryAt - 1_000)], retryAt)).toEqual({ type: 'send', at: retryAt });
+    expect(nextStep({ action }, [ended(retryAt - 999)], retryAt)).toEqual({ type: 'roll_back' });
+    expect(nextStep({ action }, [ended(retryAt - 1_000)], retryAt + 1)).toEqual({ type: 'roll_back' });
+  });
+
   test('whose first answer is a refusal is over', () => {
     expect(play({ action, answer: always(REFUSED) }).end).toEqual({ type: 'done', answer: REFUSED });
   });

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import {
+  expiryOf,
   isTimely,
   readSignedHeaders,
   SIGNATURE_HEADERS,
@@ -52,6 +53,11 @@ describe('a signature needs a secret of the connection [W4]', () => {
   test('without a secret no signature is valid', () => {
     expect(isOurs(signed(), BODY, [])).toBe(false);
   });
+});
+
+test('a signature expires when its time is no longer current: until then its answer is repeated [W2] [W7]', () => {
+  const expiresAt = expiryOf(signed());
+  expect([expiresAt - 1, expiresAt].map((nowMs) => isTimely(signed(), nowMs))).toEqual([true, false]);
 });
 
 describe('a request has a current time [W2]', () => {
