@@ -8,7 +8,7 @@ import { sleep, until } from '../../../dev/servers/deadline';
 import type { Envelope } from '../../../src/intake/delivery';
 import type { IntakeResult } from '../../../src/intake/intake';
 import { NoSuchConnection } from '../../../src/intake/undecided';
-import { systemClock } from '../../../src/lib/clock';
+import { type Clock, systemClock } from '../../../src/lib/clock';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { makeMetrics } from '../../../src/telemetry/metrics';
 import type { WebhookDeps } from '../../../src/webhook/handler';
@@ -94,6 +94,24 @@ test('a request that waits too long is answered 503, and requests in flight keep
   expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1']);
   expect(late.text).toContain('undecided');
   expect((await send(aBet())).text).toContain('overloaded');
+});
+
+test('a request waits for a slot for half a second at most [W3]', async () => {
+  const checkEveryMs = 1_000; // of the server, which has nothing to do with a request
+  const waits: number[] = [];
+  const clock: Clock = {
+    ...systemClock,
+    after(ms, ...timer) {
+      if (ms !== checkEveryMs) waits.push(ms);
+      return systemClock.after(ms, ...timer);
+    },
+  };
+  const { send } = await serve(never, { slots: 1, answerWithinMs: 1_500, clock });
+  const first = send(aBet());
+  await until('it has the slot', 5_000, async () => (await inProgress()) === 1);
+  expect((await send(aBet())).text).toContain('overloaded');
+  await first;
+  expect(waits.filter((ms) => ms > 500 && ms < 1_500)).toEqual([]);
 });
 
 test('waiting requests are decided together, and each gets its own answer: its verdicts, if all its events are decided [W5]', async () => {
