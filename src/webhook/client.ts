@@ -138,9 +138,9 @@ export async function postSigned(
   const json = parseJson(answer);
   if (status === 200) return { type: 'answered', json };
   const stranger = status === 404 || status === 405 ? `. ${NO_WEBHOOK}` : '';
-  const detail =
-    isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : stranger;
-  const because = `it answered ${status}${detail}`;
+  const message = isObject(json) && typeof json.message === 'string' ? inOneLine(json.message) : '';
+  const words = status === 401 ? unsigned(message) : message;
+  const because = `it answered ${status}${words === '' ? stranger : `: ${words}`}`;
   const isForGood = status < 500 && !RETRIED.has(status);
   return isForGood ? { type: 'refused', because, status } : { type: 'later', because, waitMs };
 }
@@ -162,6 +162,25 @@ export function retryAfterMs(headers: Headers): number {
   const ms = Number.isNaN(date) ? Number(written) * 1000 : date - since;
   return ms > 0 ? Math.min(Math.ceil(ms / 1000) * 1000, MAX_RETRY_AFTER_MS) : 0;
 }
+
+/**
+ * The message of a 401, with the causes that are left for this client: its signature is right by itself. The
+ * webhook's own advice is for people who write a client.
+ */
+function unsigned(message: string): string {
+  const [token = ''] = message.split(':');
+  const causes = UNSIGNED[token];
+  if (causes === undefined) return message;
+  return token === 'signature_invalid' ? `${token}: ${causes}` : `${message}. ${causes}`;
+}
+
+const UNSIGNED: Readonly<Record<string, string>> = {
+  signature_invalid:
+    'the secret of WEBHOOK_SECRETS is not that of this connection at this address. Check the secret, --connection and --url. A proxy that changes bodies has the same effect',
+  signature_stale: 'Correct the clock of this machine, such as by NTP',
+  signature_missing: 'A proxy before the webhook removes headers: have it pass on all of webhook-*',
+  unauthorized: 'Check --connection and --url first',
+};
 
 const OLDER =
   'A webhook of an older version has no rehearsals, and no event was decided: have it upgraded first';
