@@ -3,7 +3,7 @@ import { duplicateText, type Finding } from '../check/finding';
 import type { Fault, Fields } from '../domain/event/event';
 import { toMajor } from '../domain/event/money';
 import { nameOf, reasonInfo } from '../domain/verdict/reasons';
-import { escapeUnprintable } from '../lib/printable';
+import { asSentence, escapeUnprintable } from '../lib/printable';
 import { element } from './elements';
 
 const ID_SHOWN = 200;
@@ -35,7 +35,7 @@ function faultItem({ reason, field, detail }: Fault, isFurther: boolean): HTMLEl
     'li',
     {},
     element('code', {}, field === '' ? 'payload' : field),
-    `: ${detail}.${isFurther ? ` (also ${reason})` : ''}`,
+    `: ${asSentence(detail)}${isFurther ? ` (also ${reason})` : ''}`,
     element('span', { class: 'remedy' }, element('strong', {}, 'Remedy: '), reasonInfo(reason).remedy),
   );
 }

@@ -1,7 +1,7 @@
 /** The page that checks events: its state, and the reactions to the person who uses it. */
 
 import { isUtf8 } from 'node:buffer';
-import { connectionsOf, type Finding, findingJson, makeCheck, type Sighting } from '../check/finding';
+import { connectionsOf, type Finding, findingJson, makeCheck, type Sighting, UNSENT } from '../check/finding';
 import type { Connection } from '../domain/reference';
 import { nameOf } from '../domain/verdict/reasons';
 import { describeFileFault, MAX_REFERENCE_BYTES, readReference } from '../reference-file/reference-file';
@@ -89,7 +89,7 @@ async function checkNow(): Promise<void> {
       `${found.length} events are listed: the first ones, and the first with a problem. promo-intake check prints all.`,
     );
   notes.push(
-    `Not checked: ${connection === undefined ? 'brand and game rules, since none are chosen; ' : ''}stored state (event_ids that are decided already, and refunded rounds).`,
+    `Not checked: ${connection === undefined ? 'brand and game rules, since none are chosen; ' : ''}stored state (event_ids that are decided already, and refunded rounds). ${UNSENT}`,
   );
   show(events === 0 ? undefined : run.summary(), notes, found);
 }

@@ -8,6 +8,7 @@ import { bodyBytes } from '../domain/event/request-body';
 import { type Connection, compileReference, type Numbers, type ReferenceDocument } from '../domain/reference';
 import { judge } from '../domain/verdict/judge';
 import { OTHER_CONTENT_REMEDY, type Reason, reasonInfo, type Verdict } from '../domain/verdict/reasons';
+import { asSentence } from '../lib/printable';
 import { type Line, MAX_LINE_BYTES, readEvents, readLines } from './lines';
 import { tooMuchAlone, tooMuchTogether } from './request-limits';
 import { makeTally } from './tally';
@@ -136,8 +137,7 @@ export function findingJson(finding: Finding): string {
 
 /** The words for a fault: its place, its cause and the remedy. */
 export function faultText({ reason, field, detail }: Fault): string {
-  const cause = detail.endsWith('?') ? detail : `${detail}.`;
-  return `${field === '' ? 'payload' : field}: ${cause} ${reasonInfo(reason).remedy}`;
+  return `${field === '' ? 'payload' : field}: ${asSentence(detail)} ${reasonInfo(reason).remedy}`;
 }
 
 /** The words for a duplicate: the event before it, and the remedy. */
@@ -151,5 +151,8 @@ export function duplicateText({ line, contentDiffers }: NonNullable<Finding['fir
 export function leftOut(connection: Connection | undefined): string {
   const rules =
     connection === undefined ? 'brand and game rules (--reference and --connection add them); ' : '';
-  return `Not checked: ${rules}stored state (event_ids that are decided already, and refunded rounds).`;
+  return `Not checked: ${rules}stored state (event_ids that are decided already, and refunded rounds). ${UNSENT}`;
 }
+
+/** The remedies are those of events that the service has decided. */
+export const UNSENT = 'An event that was never sent keeps its event_id.';

@@ -13,7 +13,7 @@ import {
   makeCheck,
 } from '../check/finding';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
-import { openInput } from '../cli/open-input';
+import { openText } from '../cli/open-text';
 import { isOutputLost, print } from '../cli/output';
 import type { Connection } from '../domain/reference';
 import { counted } from '../lib/printable';
@@ -40,7 +40,7 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
   const run = makeCheck(connection, makeSeenIds());
   const notice = (text: string) => console.error(`${file}: ${text}`);
   try {
-    for await (const findings of run.findings(openInput(file, stop), notice))
+    for await (const findings of run.findings(openText(file, 'check', stop), notice))
       await print(
         findings.map((finding) => (json ? `${findingJson(finding)}\n` : asText(file, finding))).join(''),
       );

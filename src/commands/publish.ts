@@ -9,8 +9,9 @@ import { isBatchOfEvents, type Line, MAX_LINE_BYTES, readLines, withoutDocument 
 import { FAILED } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
 import { openInput } from '../cli/open-input';
+import { openText } from '../cli/open-text';
 import { messagesTaken } from '../cli/output';
-import { readConfig } from '../config/config';
+import { ConfigError, readConfig } from '../config/config';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { makeKafka } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
@@ -70,11 +71,12 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   // The input may be slow, so a failure of the delivery must end the wait for it.
   const ending = AbortSignal.any([stop, delivery.failed]);
   try {
-    const lines = readLines(report.counted(openInput(file, ending)));
+    const input = force ? openInput(file, ending) : openText(file, 'publish', ending);
+    const lines = readLines(report.counted(input));
     for await (const some of withoutDocument(lines, (from, to) => overLines(file, from, to)))
       await delivery.add(some);
   } catch (error) {
-    if (error instanceof Unable) throw error;
+    if (error instanceof Unable || error instanceof ConfigError) throw error;
     if (!ending.aborted) report.unreadable(error);
   } finally {
     await delivery.end();

@@ -1,6 +1,6 @@
 /** Reads the entries of a reconciliation: of a file of events, or of ids as CSV. */
 import { type Line, MAX_LINE_BYTES, readEvents, readLines } from '../check/lines';
-import { openInput } from '../cli/open-input';
+import { openText } from '../cli/open-text';
 import { ConfigError } from '../config/config';
 import type { Connection } from '../domain/reference';
 import { quoted } from '../lib/printable';
@@ -26,7 +26,7 @@ export interface EntriesInput {
 /** Yields the entries in slices. @throws ConfigError where FILE can have none */
 export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly Entry[]> {
   const { file, isCsv, connection, atOnce, stop, counted, notice, onHead } = input;
-  const lines = readLines(counted(withoutGzip(openInput(file, stop))));
+  const lines = readLines(counted(openText(file, 'reconcile', stop)));
   let read = (bytes: Buffer): ReconcileEntry => readEntry(bytes, connection);
   let isFirst = true;
   for await (const block of isCsv ? lines : readEvents(lines, notice)) {
@@ -75,21 +75,4 @@ function noColumn(first: Buffer | null) {
     problem: `has no column event_id${shown}`,
     remedy: 'Name the columns there, such as event_id,kind,occurred_at, or topic,partition,offset',
   };
-}
-
-/** @throws ConfigError if FILE is compressed */
-async function* withoutGzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let isFirst = true;
-  for await (const chunk of chunks) {
-    if (isFirst && chunk[0] === 0x1f && chunk[1] === 0x8b)
-      throw new ConfigError([
-        {
-          setting: 'FILE',
-          problem: 'is compressed',
-          remedy: 'Run: gunzip -c FILE | promo-intake reconcile -',
-        },
-      ]);
-    isFirst = false;
-    yield chunk;
-  }
 }

@@ -5,7 +5,7 @@ import { statSync } from 'node:fs';
 import { clearLine } from '../cli/terminal';
 import type { Fault } from '../domain/event/event';
 import { isObject, parseJson } from '../lib/json';
-import { inOneLine } from '../lib/printable';
+import { asSentence, inOneLine } from '../lib/printable';
 import type { ReconcileEntry } from '../reconciliation/entry';
 import { STATES, type Standing, standingFields } from '../reconciliation/standing';
 import type { StateCounts, TotalsReport } from '../reconciliation/totals';
@@ -57,10 +57,10 @@ export function asText(file: string, line: number, standing: Standing): string {
     name,
     contentDiffers ? ', with other content' : '',
     repeatOf === undefined ? '' : ` (line ${repeatOf} has the same event_id)`,
-    detail === undefined ? '.' : `  ${describe(detail)}.`,
+    detail === undefined ? '.' : `  ${describe(detail)}`,
     remedy === null ? '' : ` ${remedy}`,
   ];
-  const more = further.map((each) => `${file}:${line}: also  ${describe(each)}.\n`).join('');
+  const more = further.map((each) => `${file}:${line}: also  ${describe(each)}\n`).join('');
   return `${file}:${line}: ${parts.join('')}\n${more}`;
 }
 
@@ -70,7 +70,7 @@ function shownId(id: string): string {
 }
 
 function describe({ field, detail }: Fault): string {
-  return `${field === '' ? 'payload' : field}: ${detail}`;
+  return `${field === '' ? 'payload' : field}: ${asSentence(detail)}`;
 }
 
 // --- totals

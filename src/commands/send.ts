@@ -8,13 +8,14 @@ import { isBatchOfEvents, type Line, readEvents, readLines } from '../check/line
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from '../check/request-limits';
 import { makeTally } from '../check/tally';
 import { DONE, FAILED } from '../cli/exit-codes';
-import { openInput } from '../cli/open-input';
+import { openText } from '../cli/open-text';
 import { print } from '../cli/output';
-import { readConfig } from '../config/config';
+import { ConfigError, readConfig } from '../config/config';
 import { bodyBytes, valuesOf } from '../domain/event/request-body';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { nameOf } from '../domain/verdict/reasons';
 import { parseJson } from '../lib/json';
+import { asSentence } from '../lib/printable';
 import { type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
 import { SEND_SETTINGS } from './settings';
 import { untilAnswered } from './signed-retry';
@@ -74,7 +75,7 @@ export async function send(
       isDocument = isOne;
       report(`: ${text}`);
     };
-    read: for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
+    read: for await (const lines of readEvents(readLines(openText(file, 'send', stop)), notice)) {
       for (const line of lines) {
         const event = sendable(line);
         if (typeof event === 'string') {
@@ -99,6 +100,8 @@ export async function send(
     }
     isEnded = batch.length === 0 || (await sendAll(batch));
   } catch (error) {
+    // Nothing was read, so there is nothing to sum up.
+    if (error instanceof ConfigError) throw error;
     if (!stop.aborted) failure = error;
   } finally {
     clearInterval(progress);
@@ -175,7 +178,10 @@ function describe(
   const [detail, ...further] = received.details;
   const first = nameOf(standing);
   const name = verdict === 'duplicate' ? `duplicate of ${first}` : first;
-  const parts = [contentDiffers ? ', with other content' : '', detail === undefined ? '.' : `  ${detail}.`];
+  const parts = [
+    contentDiffers ? ', with other content' : '',
+    detail === undefined ? '.' : `  ${asSentence(detail)}`,
+  ];
   const main = `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
-  return main + further.map((each) => `${file}:${line}: also  ${each}.\n`).join('');
+  return main + further.map((each) => `${file}:${line}: also  ${asSentence(each)}\n`).join('');
 }

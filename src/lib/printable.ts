@@ -66,6 +66,11 @@ export function typeOf(value: unknown): string {
   return Array.isArray(value) ? `an array of ${counted(value.length, 'value')}` : 'an object';
 }
 
+/** The words with the sign that ends them. A question, such as `did you mean "EUR"?`, has its own. */
+export function asSentence(words: string): string {
+  return words.endsWith('?') ? words : `${words}.`;
+}
+
 /** "1 value", "2 values"; "unknown values" where the number is unknown. */
 export function counted(count: number | null, noun: string, plural = `${noun}s`): string {
   return `${count ?? 'unknown'} ${count === 1 ? noun : plural}`;

@@ -61,7 +61,7 @@ const CORRECT_FIRST_REMEDY =
   'It was never received, and its event_id is free. Sent as it is, it would be refused: correct it first.';
 const WAIT_REMEDY = 'It waits in its topic. Ask again later.';
 const NO_ID_REMEDY =
-  'Nothing can be looked up without an event_id. Name the event_id, or the topic, partition and offset of its record.';
+  'Nothing can be looked up without an event_id. Correct the event, or name the topic, partition and offset of its record.';
 
 /** @param tags the keys of players' tags; without them players are not compared */
 export function standingOf(entry: ReconcileEntry, found: Trace, tags: PlayerTags): Standing {

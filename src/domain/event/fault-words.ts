@@ -36,7 +36,9 @@ export function describeError(error: ErrorObject, field: string, json: Json): st
     case 'minLength':
       return `${name} is empty`;
     case 'pattern':
-      return `${name} ${quoted(String(value))} is not a plain decimal such as "10.50"`;
+      return String(value).startsWith('-')
+        ? `${name} ${quoted(String(value))} has a sign, and must be a plain decimal such as "10.50"`
+        : `${name} ${quoted(String(value))} is not a plain decimal such as "10.50"`;
     case 'format':
       return `${name} ${quoted(String(value))} is not an RFC 3339 date-time with a zone, such as "2026-11-21T12:00:00Z"`;
     case 'type':

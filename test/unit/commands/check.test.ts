@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { readEvents } from '../../../src/check/lines';
 import { type CheckOptions, check } from '../../../src/commands/check';
 import { MAX_REFERENCE_BYTES } from '../../../src/reference-file/reference-file';
@@ -156,6 +157,21 @@ describe('events', () => {
     expect(output).toContain(
       'Not checked: brand and game rules (--reference and --connection add them); stored state',
     );
+    expect(output).toMatch(/An event that was never sent keeps its event_id\.\n$/);
+  });
+});
+
+describe('a file that is no text in UTF-8', () => {
+  const bet = lines(aBet());
+  test.each([
+    ['UTF-16 with a mark', Buffer.from(`\uFEFF${bet}`, 'utf16le'), 'iconv -f UTF-16 -t'],
+    ['UTF-16 of the other order', Buffer.from(`\uFEFF${bet}`, 'utf16le').swap16(), 'iconv -f UTF-16 -t'],
+    ['UTF-16 without a mark', Buffer.from(bet, 'utf16le'), 'iconv -f UTF-16LE -t'],
+    ['an array in UTF-16', Buffer.from(`[${bet}]`, 'utf16le').swap16(), 'iconv -f UTF-16BE -t'],
+    ['gzip', gzipSync(bet), 'gunzip -c FILE |'],
+  ])('is refused once, with the command that converts it: %s', async (_, content, convert) => {
+    await expect(checked(content)).rejects.toThrow(`Run: ${convert}`);
+    expect(output).toBe('');
   });
 });
 

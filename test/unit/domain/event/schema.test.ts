@@ -372,6 +372,12 @@ describe('the faults list everything that an operator has to correct', () => {
       aBet({ amount: `\u001b[31m${'1'.repeat(1_000)}` }),
     ],
     ['no_player', '/player_ref', 'player_ref is missing', without(aBet(), 'player_ref')],
+    [
+      'bad_amount',
+      '/amount',
+      'amount "-1.50" has a sign, and must be a plain decimal such as "10.50"',
+      aBet({ amount: '-1.50' }),
+    ],
     ['bad_amount', '/amount', 'amount "1,5" is not a plain decimal such as "10.50"', aBet({ amount: '1,5' })],
     ['bad_amount', '/amount', 'amount "1.505" has 3 decimals, EUR has 2', aBet({ amount: '1.505' })],
     [
