@@ -23,7 +23,8 @@ function titleOf({ kind, event_id, amount, currency }) {
 }
 
 function rowOf(event) {
-  const of = event.verdict === 'duplicate' ? ` of ${event.first_verdict}` : '';
+  const differs = event.content_differs ? ', with other content' : '';
+  const of = event.verdict === 'duplicate' ? ` of ${event.first_verdict}${differs}` : '';
   const faults = (event.details || []).map(({ field, detail }) =>
     element('div', `${field || 'event'}: ${detail}`),
   );
@@ -69,17 +70,15 @@ async function show() {
   rows.prepend(...list.events.reverse().map(rowOf));
   while (rows.rows.length > 200) rows.deleteRow(-1);
   const { accepted, rejected, skipped, duplicate, refused_requests } = list.counts;
-  const text =
-    accepted +
-    ' accepted, ' +
-    rejected +
-    ' rejected, ' +
-    skipped +
-    ' skipped, ' +
-    duplicate +
-    ' duplicate, ' +
-    refused_requests +
-    ' requests refused';
+  const text = [
+    [accepted, 'accepted'],
+    [rejected, 'rejected'],
+    [skipped, 'skipped'],
+    [duplicate, 'duplicate'],
+    [refused_requests, 'requests refused'],
+  ]
+    .map(([count, name]) => `${count.toLocaleString('en')} ${name}`)
+    .join(', ');
   if (counts.textContent !== text) counts.textContent = text;
   if (refused_requests !== refused) {
     const { refusals: found } = await read('/try/refusals');

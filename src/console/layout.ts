@@ -55,9 +55,9 @@ function signedIn({ operator }: OperatorScope, path: string | undefined): Html {
   });
   return html`<p class="brand">promo-intake console</p>
 <nav aria-label="Pages"><ul>${items}</ul></nav>
-<form class="search" action="/event" method="get" role="search" aria-label="Find an event"><label>Event <input name="id" required autocomplete="off" placeholder="event_id"></label><button>Find</button></form>
-<form class="search" action="/round" method="get" role="search" aria-label="Find a round"><label>Round <input name="id" required autocomplete="off" placeholder="round_id"></label><button>Find</button></form>
-<form class="sign-out" action="/sign-out" method="post"><span>Operator <strong>${shownText(operator)}</strong></span><button>Sign out</button></form>`;
+<form class="sign-out" action="/sign-out" method="post"><span>Operator <strong>${shownText(operator)}</strong></span><button>Sign out</button></form>
+<div class="find"><form class="search" action="/event" method="get" role="search" aria-label="Find an event"><label>Event <input name="id" required autocomplete="off" placeholder="event_id"></label><button>Find</button></form>
+<form class="search" action="/round" method="get" role="search" aria-label="Find a round"><label>Round <input name="id" required autocomplete="off" placeholder="round_id"></label><button>Find</button></form></div>`;
 }
 
 /** The queries of a page, as one can paste them into psql. */

@@ -7,7 +7,9 @@ header p, header form { margin: 0; }
 .brand { font-weight: 600; }
 nav ul { display: flex; flex-wrap: wrap; gap: 4px 14px; margin: 0; padding: 0; list-style: none; }
 nav [aria-current] { color: var(--text); font-weight: 600; text-decoration: none; }
-.search input { width: 11em; }
+.find { display: flex; flex-wrap: wrap; gap: 6px 24px; flex-basis: 100%; }
+.search { display: flex; gap: 6px; align-items: center; }
+.search input { width: 16em; max-width: 52vw; }
 .sign-out { margin-left: auto; display: flex; gap: 10px; align-items: center; }
 input, button { font: inherit; color: inherit; padding: 3px 8px; border: 1px solid var(--line); border-radius: 6px; background: var(--ground); }
 button { cursor: pointer; background: var(--raised); }
@@ -18,8 +20,9 @@ h3 { font-size: 14px; margin: 14px 0 4px; }
 .note { color: var(--soft); margin: 6px 0; }
 .error { border-left: 4px solid var(--rejected); padding: 6px 12px; background: var(--raised); }
 time { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.id, code, pre { font-family: ui-monospace, monospace; font-size: 13px; }
+.id, code, pre { font-family: ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace; font-size: 13px; }
 .id { overflow-wrap: anywhere; }
+td:has(> .id) { min-width: 8em; }
 pre { overflow-x: auto; padding: 10px 12px; border: 1px solid var(--line); border-radius: 6px; background: var(--raised); }
 .sign-in { display: grid; gap: 10px; max-width: 460px; margin: 18px 0; }
 .sign-in input { display: block; width: 100%; }

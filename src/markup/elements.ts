@@ -11,6 +11,30 @@ export function numberText(value: number | string | null): string {
   return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
+interface TimeUnit {
+  readonly name: string;
+  readonly short: string;
+  readonly seconds: number;
+}
+
+const UNITS: readonly TimeUnit[] = [
+  { name: 'days', short: 'd', seconds: 86_400 },
+  { name: 'hours', short: 'h', seconds: 3_600 },
+  { name: 'minutes', short: 'min', seconds: 60 },
+];
+const SECONDS: TimeUnit = { name: 'seconds', short: 's', seconds: 1 };
+
+/** The largest unit in which the time is 2 or more. */
+export function unitOfTime(seconds: number): TimeUnit {
+  return UNITS.find((unit) => seconds >= 2 * unit.seconds) ?? SECONDS;
+}
+
+/** "8.8 d", "12.5 min" or "1.2 s". */
+export function durationText(seconds: number): string {
+  const unit = unitOfTime(seconds);
+  return `${numberText(seconds / unit.seconds)}\u00a0${unit.short}`;
+}
+
 /** "98.7 %". Never 100 % where something is missing, and never 0 % where there is something. */
 export function shareText(part: number, all: number): string {
   if (all === 0) return '-';
@@ -23,19 +47,21 @@ export interface Column<R> {
   readonly head: string;
   readonly cell: (row: R) => Html | string | null;
   readonly isNumber?: boolean;
+  /** Sentences, which a narrow window must not cut into a word a line. */
+  readonly isProse?: boolean;
 }
 
 export function table<R>(caption: string, columns: readonly Column<R>[], rows: readonly R[]): Html {
-  const head = columns.map(
-    ({ head, isNumber }) => html`<th scope="col" class="${isNumber ? 'number' : ''}">${head}</th>`,
-  );
+  const head = columns.map((column) => html`<th scope="col" class="${classOf(column)}">${column.head}</th>`);
   const body = rows.map((row) => {
-    const cells = columns.map(
-      ({ cell, isNumber }) => html`<td class="${isNumber ? 'number' : ''}">${cell(row)}</td>`,
-    );
+    const cells = columns.map((column) => html`<td class="${classOf(column)}">${column.cell(row)}</td>`);
     return html`<tr>${cells}</tr>`;
   });
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}"><table><caption>${caption}</caption><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+}
+
+function classOf<R>({ isNumber, isProse }: Column<R>): string {
+  return isNumber ? 'number' : isProse ? 'prose' : '';
 }
 
 export function facts(pairs: readonly (readonly [string, Html | string | null])[]): Html {

@@ -49,6 +49,7 @@ caption { text-align: left; color: var(--soft); padding: 2px 0; }
 th, td { text-align: left; vertical-align: top; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); }
 thead th { font-size: 13px; color: var(--soft); }
 tbody th { font-weight: normal; }
+.prose { min-width: 15em; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .tag { padding: 0 7px; border: 1px solid currentColor; border-radius: 10px; font-size: 13px; white-space: nowrap; }
 .tag.accepted, .tag.fine { color: var(--accepted); } .tag.skipped, .tag.look { color: var(--skipped); } .tag.rejected, .tag.act { color: var(--rejected); }

@@ -19,7 +19,7 @@ section { margin: 34px 0; }
 .points p { margin: 0; overflow-wrap: anywhere; } .points .remedy { color: var(--soft); grid-column: 2; }
 .points .tag { justify-self: start; align-self: start; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 470px), 1fr)); gap: 0 28px; }
-code { font-family: ui-monospace, monospace; font-size: 13px; }
+code { font-family: ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace; font-size: 13px; }
 td code { white-space: nowrap; } td { min-width: 4em; }
 ${TABLE_STYLE}${CHART_STYLE}@media (max-width: 560px) {
   header, main, footer { padding: 0 14px; }

@@ -33,6 +33,6 @@ ${rangeTable(found, 'Rounds that contradict themselves, newest first', [
   { head: 'Opened at', cell: ({ opened_at }) => shownTime(opened_at) },
   { head: 'Round', cell: (row) => roundLink(reader.scope, row) },
   { head: 'Anomaly', cell: ({ anomaly }) => html`<code>${anomaly}</code>` },
-  { head: 'Meaning and remedy', cell: ({ anomaly }) => anomalyText(anomaly) },
+  { head: 'Meaning and remedy', isProse: true, cell: ({ anomaly }) => anomalyText(anomaly) },
 ])}`;
 }

@@ -1,5 +1,5 @@
 /** The health of each of the operator's connections. Pure. */
-import { numberText, shareText, shownText, table } from '../../markup/elements';
+import { durationText, numberText, shareText, shownText, table } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { rangeChoice, shownTime, TOO_SLOW } from '../layout';
 import { type Parameters, timeText } from '../parameters';
@@ -73,14 +73,14 @@ ${
       {
         head: '95 % within',
         isNumber: true,
-        cell: ({ p95 }) => (p95 === null ? null : `${numberText(p95)} s`),
+        cell: ({ p95 }) => (p95 === null ? null : durationText(p95)),
       },
       { head: 'Newest', cell: ({ newest }) => shownTime(newest) },
     ],
     rows,
   )
 }
-<p class="note">Health: nothing came, more than ${REJECTED_SHARE * 100} % rejected, one id for two events, or 95 % of the events later than ${LATE_SECONDS} s.</p>`;
+<p class="note">Health has the first that applies. Silent: nothing came. Rejected events: more than ${REJECTED_SHARE * 100} % of them. Ids used twice: two events share one event_id. Late: more than 5 % of the events have their verdict after ${durationText(LATE_SECONDS)}.</p>`;
 }
 
 function sourceOf(row: Columns<'transport' | 'topic'> | undefined): string {

@@ -20,6 +20,6 @@ ${rangeTable(found, 'Deliveries with an event_id of before and other content, ne
   { head: 'First verdict', cell: ({ first_verdict }) => verdictTag(first_verdict) },
   { head: 'Connection', cell: ({ connection_id }) => shownText(connection_id) },
   { head: 'Record', cell: recordOf },
-  { head: 'Your remedy', cell: ({ first_reason }) => remedyOfDuplicate(first_reason, true) },
+  { head: 'Your remedy', isProse: true, cell: ({ first_reason }) => remedyOfDuplicate(first_reason, true) },
 ])}`;
 }

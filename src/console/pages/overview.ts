@@ -1,7 +1,7 @@
 /** The overview: how many of the operator's events count, why others do not, and how late they come. Pure. */
 import { REASONS } from '../../domain/verdict/reasons';
 import { lines, type Series, stackedBars, type TimeAxis, utcAxis } from '../../markup/chart';
-import { numberText, shareText, table, tile, verdictTag } from '../../markup/elements';
+import { numberText, shareText, table, tile, unitOfTime, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { millisecondsOf } from '../../postgres/texts';
 import { eventLink, rangeChoice, shownTime, TOO_SLOW } from '../layout';
@@ -103,12 +103,13 @@ function delayChart(rows: readonly Delay[], range: TimeRange): Html {
     { name: '95 of 100 events are faster', style: 's-second', values: valuesOf('p95') },
     { name: 'Median', style: 's-first', values: valuesOf('median') },
   ];
+  const unit = unitOfTime(Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0))));
   return lines({
-    axis: axisOf(range),
-    id: 'delay',
-    title: 'Seconds until the verdict',
-    unit: 'seconds',
-    series,
+    ...{ axis: axisOf(range), id: 'delay', title: `Delay of the verdict, in ${unit.name}`, unit: unit.name },
+    series: series.map((each) => ({
+      ...each,
+      values: each.values.map((value) => (value === null ? null : value / unit.seconds)),
+    })),
   });
 }
 
@@ -126,8 +127,8 @@ function reasonsTable(scope: OperatorScope, rows: readonly Counted[], all: numbe
       { head: 'Reason', cell: ({ about }) => html`<code>${about.name}</code>` },
       { head: 'Events', isNumber: true, cell: ({ count }) => numberText(count) },
       { head: 'Share', isNumber: true, cell: ({ count }) => shareText(count, all) },
-      { head: 'The event does not count because', cell: ({ about }) => about.meaning },
-      { head: 'Your remedy', cell: ({ about }) => about.remedy },
+      { head: 'The event does not count because', isProse: true, cell: ({ about }) => about.meaning },
+      { head: 'Your remedy', isProse: true, cell: ({ about }) => about.remedy },
       { head: 'Sample', cell: ({ sample }) => (sample === undefined ? null : eventLink(scope, sample)) },
     ],
     sorted,

@@ -1,5 +1,5 @@
 /** One round: its events in the order of their verdicts, and its sums. Pure. */
-import { facts, numberText, shownText, table, verdictTag } from '../../markup/elements';
+import { durationText, facts, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { millisecondsOf } from '../../postgres/texts';
 import { eventLink, idForm, shownTime } from '../layout';
@@ -66,7 +66,7 @@ ${table(
 
 function secondsBetween(first: string | null, at: string | null): string {
   const [begin, end] = [first, at].map((time) => millisecondsOf(time));
-  return begin === undefined || end === undefined ? '' : `${numberText((end - begin) / 1_000)} s`;
+  return begin === undefined || end === undefined ? '' : durationText((end - begin) / 1_000);
 }
 
 interface State {
