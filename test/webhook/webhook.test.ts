@@ -698,7 +698,9 @@ describe('send', () => {
     withWebhook({ WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: aSecret() }) }, async ({ webhook }) => {
       const command = run(JSON.stringify(aLogin()), webhook.port);
       expect(await command.ending()).toEqual({ code: 1, signal: null });
-      expect(command.output()).toMatch(/lines 1-1 were not accepted: it answered 401: signature_invalid: the secret of WEBHOOK_SECRETS is not that of this connection/);
+      expect(command.output()).toMatch(
+        /lines 1-1 were not accepted: it answered 401: signature_invalid: the secret of WEBHOOK_SECRETS is not that of this connection/,
+      );
       expect(command.output()).not.toContain('sign exactly');
       expect(command.output()).toMatch(
         /stopped\. Continue from line 1: events that are sent twice are duplicates\.\n$/,
