@@ -15,7 +15,7 @@ import { ConfigError, readConfig } from '../config/config';
 import { whyUnreadable } from '../domain/event/unreadable';
 import { makeKafka } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
-import { type PartitionChooser, partitionChooser } from '../kafka/partition-chooser';
+import { type PartitionChooser, partitionChooser } from '../kafka/partition-batches';
 import { type Compression, encodeMessages, makeSender, RecordsRefused, type Sender } from '../kafka/producer';
 import { isObject, parseJson } from '../lib/json';
 import { typeOf } from '../lib/printable';

@@ -42,7 +42,7 @@ import { makePool } from '../postgres/pool';
 import { makeSendDeadLetters } from '../publishing/dead-letters';
 import { type PublishVerdicts, publishingRest, withoutRecord } from '../publishing/published-answer';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../schema-registry/wire-format';
-import { decodeRecords } from '../stream/envelope';
+import { decodeRecords } from '../stream/record-queue';
 import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
 import { REPLAY_SETTINGS } from './settings';

@@ -6,9 +6,8 @@
 import type { Reference } from '../domain/reference';
 import type { Decision, Item } from '../domain/verdict/decide';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
-import type { LedgerPart } from '../ledger/parts';
 import type { PublishedFacts } from '../ledger/published-facts';
-import type { NumberedPartition } from '../ledger/statements/partitions';
+import type { LedgerPart, NumberedPartition } from '../ledger/statements/partitions';
 import { at } from '../lib/at';
 import { messageOf } from '../lib/errors';
 import {

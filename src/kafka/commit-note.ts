@@ -28,17 +28,14 @@ export function readCommitNote(note: string | null): CommitNote | null {
 
 const OURS = /^promo-intake(?: (\d+)(?: (\S+))?)?$/;
 
-/**
- * The topics that a mirror may have copied a topic from, the longest name first. Either the name is the same,
- * or the mirror has put a cluster's name and a dot before it.
- */
-export function mirroredFrom(topic: string): string[] {
-  const parts = topic.split('.');
-  return parts.map((_, index) => parts.slice(index).join('.')).slice(0, MAX_RENAMED);
-}
+/** Notes beside offsets name the cluster, and their length is limited. */
+const MAX_CLUSTER_ID_LENGTH = 200;
 
 /**
- * The most prefixes of a topic's name that are considered, for a topic that several mirrors have copied and
- * renamed.
+ * The id of a Kafka cluster. Null where the brokers report no id, or one that does not fit into a note. All
+ * clusters then count as one.
  */
-const MAX_RENAMED = 8;
+export function clusterIdIn({ clusterId }: { readonly clusterId?: string | null }): string | null {
+  const isFit = clusterId != null && clusterId.length <= MAX_CLUSTER_ID_LENGTH && /^[!-~]+$/.test(clusterId);
+  return isFit ? clusterId : null;
+}

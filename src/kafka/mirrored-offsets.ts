@@ -4,7 +4,7 @@
  * whether it still has the records before the offset (docs/rules.md, U9).
  */
 import type { TopicPartition } from '../lib/topic-partition';
-import { type CommitNote, mirroredFrom } from './commit-note';
+import type { CommitNote } from './commit-note';
 
 /** The Kafka cluster that a process reads. */
 export interface ReadCluster {
@@ -47,3 +47,18 @@ export async function readMirroredOffset(
   // then has no row of the note's records.
   return { isKnown, decidedUpTo: cluster === id && !isKnown ? 0 : here };
 }
+
+/**
+ * The topics that a mirror may have copied a topic from, the longest name first. Either the name is the same,
+ * or the mirror has put a cluster's name and a dot before it.
+ */
+export function mirroredFrom(topic: string): string[] {
+  const parts = topic.split('.');
+  return parts.map((_, index) => parts.slice(index).join('.')).slice(0, MAX_RENAMED);
+}
+
+/**
+ * The most prefixes of a topic's name that are considered, for a topic that several mirrors have copied and
+ * renamed.
+ */
+const MAX_RENAMED = 8;

@@ -13,8 +13,15 @@ import { KafkaProblem, noPartition } from './client/errors';
 import { producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
 import { ensureTopic } from './client/topics';
-import { type Encode, firstBatches, MOST_BATCH_BYTES, type PartitionBatch } from './partition-batches';
-import { type Choosers, makeChoosers, makeChoosersOfMany } from './partition-chooser';
+import {
+  type Choosers,
+  type Encode,
+  firstBatches,
+  MOST_BATCH_BYTES,
+  makeChoosers,
+  makeChoosersOfMany,
+  type PartitionBatch,
+} from './partition-batches';
 import {
   type Compressor,
   MessageEncoder,

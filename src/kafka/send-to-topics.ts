@@ -4,8 +4,14 @@ import { inTime, LATE, systemClock } from '../lib/clock';
 import { keyOf } from '../lib/topic-partition';
 import type { BatchesOfTopic, ManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
-import { type Encode, firstBatches, MOST_BATCH_BYTES, type PartitionBatch } from './partition-batches';
-import type { ChoosersOfMany, PartitionChooser } from './partition-chooser';
+import {
+  type ChoosersOfMany,
+  type Encode,
+  firstBatches,
+  MOST_BATCH_BYTES,
+  type PartitionBatch,
+  type PartitionChooser,
+} from './partition-batches';
 import { RecordBatch } from './protocol/record-batch-writer';
 
 /** A request fails where the brokers do not acknowledge it within this time. */

@@ -15,9 +15,7 @@ import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
-import { countedOf, findRereadItems, type LedgerPart } from './parts';
 import { type PublishedFacts, readFacts } from './published-facts';
-import { lockBatchRounds, readDecidedRounds } from './statements/batch-rounds';
 import * as events from './statements/events';
 import * as partitions from './statements/partitions';
 import { PlayerKeys } from './statements/player-keys';
@@ -31,7 +29,7 @@ export interface LedgerBatch {
    */
   readonly items: Item[];
   /** The Kafka partitions of the items, each once; none for the webhook. */
-  readonly parts: readonly LedgerPart[];
+  readonly parts: readonly partitions.LedgerPart[];
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
   /** True where batches of the same feeds collided recently: such batches wait for one another. */
@@ -190,7 +188,7 @@ async function decideUnderLocks(
   );
   // A decided event changes no round, whatever a resend contains.
   const lockAndNumber = (known: Known['events'] | null) =>
-    Promise.all([lockBatchRounds(session, batch.items, known), events.nextBatch(session)]);
+    Promise.all([rounds.lockBatchRounds(session, batch.items, known), events.nextBatch(session)]);
   const feedLocks = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
   const [{ locked, inForce }, decided] = await Promise.all([
@@ -206,10 +204,10 @@ async function decideUnderLocks(
 
   stepEnded('find');
   const [redelivered, [roundsById, { firstNo, nowMicros }], decidedRounds] = await Promise.all([
-    findRereadItems(session, batch, locked),
+    partitions.findRereadItems(session, batch, locked),
     locksAtOnce ?? lockAndNumber(decided),
     // A small batch has locked these rounds with the others.
-    locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
+    locksAtOnce === null ? rounds.readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
   const tags = await playerKeys.tagsAt(session, nowMicros, inForce.version);
   stepEnded('lock');
@@ -234,7 +232,7 @@ async function decideUnderLocks(
   for (const { statement, values } of updates) send(session.query(statement, values));
   if (batch.panic && fresh[0])
     send(events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }));
-  send(partitions.countPartitions(session, countedOf(batch, decisions, locked)));
+  send(partitions.countPartitions(session, partitions.countedOf(batch, decisions, locked)));
   if (batch.items.length > fewEvents) await nextTick();
 
   const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);

@@ -11,10 +11,10 @@ import { type Decision, decide, type Item } from '../domain/verdict/decide';
 import { inTransaction, type Store } from '../postgres/transaction';
 import { findDecidedEvents } from './decide-batch';
 import { StaleReference } from './failures';
-import { readBatchRounds } from './statements/batch-rounds';
 import { nowMicros } from './statements/events';
 import { referenceInForce } from './statements/partitions';
 import { PlayerKeys } from './statements/player-keys';
+import { readBatchRounds } from './statements/rounds';
 
 export interface RehearsedBatch {
   /** Of one request, in the order in which they would be decided. */

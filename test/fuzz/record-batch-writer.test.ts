@@ -1,7 +1,7 @@
 /** Any messages are read from a record batch as they were written, and any key has its partition. */
 import fc from 'fast-check';
 import { Partitioners } from 'kafkajs';
-import { chooserOf } from '../../src/kafka/partition-chooser';
+import { chooserOf } from '../../src/kafka/partition-batches';
 import { MessageEncoder, type OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
 import { readFetch, sealed } from '../support/record-batch';
 import { anyCharacter } from '../support/texts';

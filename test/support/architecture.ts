@@ -66,7 +66,7 @@ export const LAYERS = {
   },
   'kafka/protocol': { files: /^src\/kafka\/protocol\//, mayImport: ['lib'] },
   'kafka/port': {
-    files: /^src\/kafka\/(port|commit-note|mirrored-offsets|cluster-id)\.ts$/,
+    files: /^src\/kafka\/(port|commit-note|mirrored-offsets)\.ts$/,
     mayImport: ['lib', 'kafka/protocol'],
   },
   'kafka/client/patches': {
@@ -78,7 +78,7 @@ export const LAYERS = {
     mayImport: ['lib', 'kafka/protocol', 'kafka/port', 'kafka/client/patches'],
   },
   'kafka/producer': {
-    files: /^src\/kafka\/(producer|partition-chooser|partition-batches|send-to-topics)\.ts$/,
+    files: /^src\/kafka\/(producer|partition-batches|send-to-topics)\.ts$/,
     mayImport: ['lib', 'kafka/protocol', 'kafka/client', 'kafka/client/patches'],
   },
   'kafka/admin': { files: /^src\/kafka\/admin\//, mayImport: ['lib', 'kafka/port', 'kafka/client'] },
@@ -177,7 +177,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   ajv: /^src\/(domain\/(verdict\/judge|event\/(fault-words|schema-check))|sandbox\/requests)\.ts$/,
   'd3-scale': /^src\/markup\/chart\.ts$/,
   'd3-shape': /^src\/markup\/chart\.ts$/,
-  kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-chooser)\.ts$/,
+  kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-batches)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
   // Rooms that log receive a Logger; only telemetry makes one.

@@ -9,6 +9,7 @@ import type { KeyedItem } from '../../src/domain/verdict/decide';
 import { ACCEPTED } from '../../src/domain/verdict/reasons';
 import { newRound } from '../../src/domain/verdict/round';
 import { LostRace } from '../../src/ledger/failures';
+import { selectDecidedUpTo } from '../../src/ledger/partition-state';
 import * as events from '../../src/ledger/statements/events';
 import * as partitions from '../../src/ledger/statements/partitions';
 import * as rounds from '../../src/ledger/statements/rounds';
@@ -81,10 +82,10 @@ class Tx {
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
-  decidedUpTo = (...list: number[]) => partitions.selectDecidedUpTo(this.session, list.map(sourceOf));
+  decidedUpTo = (...list: number[]) => selectDecidedUpTo(this.session, list.map(sourceOf));
   /** Of partition 0, on these clusters. */
   decidedUpToOn = (...clusters: string[]) =>
-    partitions.selectDecidedUpTo(
+    selectDecidedUpTo(
       this.session,
       clusters.map((cluster) => ({ ...sourceOf(0), cluster })),
     );

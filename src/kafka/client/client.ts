@@ -7,7 +7,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { type Admin, type ISocketFactory, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../../lib/clock';
-import { clusterIdIn } from '../cluster-id';
+import { clusterIdIn } from '../commit-note';
 import type { OnThrottled } from '../port';
 import { makeCodecs } from '../protocol/compression';
 import { KafkaRefusal } from './errors';

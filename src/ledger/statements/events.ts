@@ -22,8 +22,7 @@ import {
   reasonInfo,
 } from '../../domain/verdict/reasons';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
-import { copies } from '../../postgres/copies';
-import type { Write } from '../../postgres/pipeline';
+import { copies, type Write } from '../../postgres/pipeline';
 import type { Session } from '../../postgres/transaction';
 import { ID_KEY, idFinder, unreadable } from './keys';
 

@@ -1,13 +1,15 @@
 /**
- * Statements on partitions: the lock of a Kafka partition, its decided offset, and the counts of its records.
+ * The Kafka partitions of a batch: their numbers and locks, their items that were read before, and their
+ * counts and offsets after the batch.
  */
 
 import type { ReferenceVersion } from '../../domain/reference';
-import type { Decision } from '../../domain/verdict/decide';
+import type { Coordinates, Decision, Item, Known } from '../../domain/verdict/decide';
 import type { TopicPartition } from '../../lib/topic-partition';
 import { arrays } from '../../postgres/binary-format';
 import type { Session } from '../../postgres/transaction';
 import { LOCK_PARTITIONS, LostRace, StoreBehind } from '../failures';
+import { findRedelivered } from './events';
 
 /** A partition of one Kafka cluster: offsets of different clusters are unrelated. */
 export interface ClusterPartition extends TopicPartition {
@@ -22,26 +24,6 @@ export interface NumberedPartition extends ClusterPartition {
 
 /** The name of a store's first cluster. Older versions write rows for it, too. */
 export const FIRST_CLUSTER = '';
-
-const CLAIM_CLUSTER = { name: 'claim_cluster', text: 'select promo_store.claim_cluster($1)' };
-
-/**
- * The store's name of a Kafka cluster: FIRST_CLUSTER for the store's first cluster, else its id. Where the
- * store has no cluster yet, this one becomes the first.
- *
- * @param id null where the brokers report none: all clusters then count as one
- */
-export async function readClusterName(session: Session, id: string | null): Promise<string> {
-  if (id === null) return FIRST_CLUSTER;
-  const [row] = await session.query(CLAIM_CLUSTER, [id]);
-  return row?.[0] === id ? FIRST_CLUSTER : id;
-}
-
-const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
-
-export async function createMissingMonths(session: Session): Promise<void> {
-  await session.query(ENSURE_MONTHS);
-}
 
 /** Version and time of the reference data in force, as one text; null where none was applied. */
 const IN_FORCE =
@@ -79,44 +61,6 @@ export async function partitionNoOf(
   const [row] = await session.query(PARTITION_NO, [topic, partition, cluster]);
   if (row === undefined) throw new LostRace('another worker took over the partition');
   return Number(row[0]);
-}
-
-const DECIDED_UP_TO = {
-  name: 'decided_up_to',
-  text: `select coalesce(p.decided_up_to, p.next_offset, 0) from unnest($1::text[], $2::int[], $3::text[]) with ordinality w (topic, partition, cluster_id, place)
-left join promo_store.partitions p using (topic, partition, cluster_id) order by w.place`,
-};
-
-/** The offsets up to which partitions are decided, in the list's order; 0 where none is. */
-export async function selectDecidedUpTo(
-  session: Session,
-  list: readonly ClusterPartition[],
-): Promise<number[]> {
-  const topics = arrays.text(list.map(({ topic }) => topic));
-  const rows = await session.query(DECIDED_UP_TO, [
-    topics,
-    arrays.int4(list.map(({ partition }) => partition)),
-    arrays.text(list.map(({ cluster = FIRST_CLUSTER }) => cluster)),
-  ]);
-  return rows.map(([offset]) => Number(offset));
-}
-
-const FIRST_OFFSET = {
-  name: 'begin_at',
-  text: 'update promo_store.partitions set begins_at = $2 where partition_no = $1',
-};
-
-/**
- * Records the first offset that is read of a partition of this cluster. The records before it were decided on
- * another cluster.
- * @throws LostRace
- */
-export async function updateFirstOffset(
-  session: Session,
-  partition: ClusterPartition,
-  offset: number,
-): Promise<void> {
-  await session.query(FIRST_OFFSET, [await partitionNoOf(session, partition), offset]);
 }
 
 /** Locks rows in ascending order, so that two workers that both hold these partitions do not deadlock. */
@@ -160,8 +104,62 @@ export async function lockPartitions(
   return { locked, inForce: readInForce(rows[0]?.[6]) };
 }
 
+/** The items of one Kafka partition in a batch: consecutive records, in their order. */
+export interface LedgerPart {
+  readonly partition: NumberedPartition;
+  /** Index of its first item in the batch. */
+  readonly from: number;
+  /** Index after its last item. */
+  readonly to: number;
+  /**
+   * One past the last record of the partition that its worker has had answered. A store that has decided less
+   * has lost records. Absent where this worker does not continue the partition: the decisions then do not
+   * show how far the partition is decided.
+   */
+  readonly expectedUpTo?: number | undefined;
+}
+
+/** The items of a batch, and its partitions. */
+interface Parts {
+  readonly items: readonly Item[];
+  readonly parts: readonly LedgerPart[];
+}
+
+/** Finds redelivered items without keys of their own. Reads nothing where all records are new. */
+export async function findRereadItems(
+  session: Session,
+  { items, parts }: Parts,
+  locked: readonly PartitionOffsets[],
+): Promise<Omit<Known, 'rounds' | 'events' | 'tags'>> {
+  const found = await Promise.all(
+    parts.flatMap((part, index) => {
+      const { first, last } = sourcesOf(part, items);
+      const wasRead =
+        first !== undefined && last !== undefined && first.offset < (locked[index]?.nextOffset ?? 0);
+      return wasRead ? [findRedelivered(session, first, last)] : [];
+    }),
+  );
+  const [only] = found;
+  if (only === undefined) return NOTHING_REDELIVERED;
+  if (found.length === 1) return only;
+  return {
+    answeredAt: new Map(found.flatMap(({ answeredAt }) => [...answeredAt])),
+    resends: new Map(found.flatMap(({ resends }) => [...resends])),
+    unstored: new Set(found.flatMap(({ unstored }) => [...unstored])),
+  };
+}
+
+const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
+
+function sourcesOf(
+  { from, to }: LedgerPart,
+  items: readonly Item[],
+): { first: Coordinates | undefined; last: Coordinates | undefined } {
+  return { first: items[from]?.source ?? undefined, last: items[to - 1]?.source ?? undefined };
+}
+
 /** The counts that a batch adds to its partition's row. */
-export interface Counts {
+interface Counts {
   accepted: number;
   rejected: number;
   skipped: number;
@@ -171,7 +169,57 @@ export interface Counts {
   withoutKey: number;
 }
 
-export function countsOf(decisions: readonly Decision[]): Counts {
+/** The changes of a decided batch to a partition's row. The batch holds the row's lock. */
+export interface Counted extends Counts {
+  readonly partitionNo: number;
+  /** The partition's offsets after the batch. */
+  readonly after: PartitionOffsets;
+  readonly records: number;
+}
+
+/** The batch's changes to the rows of its partitions. */
+export function countedOf(
+  { items, parts }: Parts,
+  decisions: readonly Decision[],
+  locked: readonly PartitionOffsets[],
+): Counted[] {
+  return parts.flatMap((part, index) => {
+    const before = locked[index];
+    if (before === undefined || part.from === part.to) return [];
+    const ofPart = decisions.slice(part.from, part.to);
+    return [
+      {
+        partitionNo: part.partition.no,
+        after: offsetsAfter(part, items, ofPart, before),
+        records: ofPart.length,
+        ...countsOf(ofPart),
+      },
+    ];
+  });
+}
+
+/**
+ * A partition's offsets after the batch. `nextOffset` only grows. New decisions set `decidedUpTo` to the
+ * part's end, even to a lower offset: the topic was then deleted and created again. A part that is only
+ * answered again can only raise it. So can a replay, unless it leaves a gap in front.
+ */
+function offsetsAfter(
+  part: LedgerPart,
+  items: readonly Item[],
+  decisions: readonly Decision[],
+  locked: PartitionOffsets,
+): PartitionOffsets {
+  const { first, last } = sourcesOf(part, items);
+  const end = (last?.offset ?? -1) + 1;
+  const nextOffset = Math.max(locked.nextOffset, end);
+  const isReplay = part.expectedUpTo === undefined;
+  if (!isReplay && decisions.some(({ redelivered }) => !redelivered)) return { nextOffset, decidedUpTo: end };
+  if (isReplay && (first?.offset ?? 0) > locked.decidedUpTo)
+    return { nextOffset, decidedUpTo: locked.decidedUpTo };
+  return { nextOffset, decidedUpTo: Math.max(locked.decidedUpTo, end) };
+}
+
+function countsOf(decisions: readonly Decision[]): Counts {
   const counts = {
     accepted: 0,
     rejected: 0,
@@ -212,14 +260,6 @@ from unnest($1::int[], $2::bigint[], $3::bigint[], ${COUNTED.map((_, index) => `
 -- The first condition has the index asked for these rows alone, however many partitions there are.
 where p.partition_no = any($1) and p.partition_no = c.partition_no`,
 };
-
-/** The changes of a decided batch to a partition's row. The batch holds the row's lock. */
-export interface Counted extends Counts {
-  readonly partitionNo: number;
-  /** The partition's offsets after the batch. */
-  readonly after: PartitionOffsets;
-  readonly records: number;
-}
 
 /** @param counted one element for each partition of the batch */
 export async function countPartitions(session: Session, counted: readonly Counted[]): Promise<void> {

@@ -1,12 +1,13 @@
 /**
- * Statements on rounds. Existing rounds are locked with their state before the batch is decided. Afterwards,
- * new rounds are written and changed rounds are updated.
+ * Statements on rounds. Before the batch is decided, the rounds of fresh events are locked with their state,
+ * and the rounds of decided events are only read. Afterwards, new rounds are written and changed rounds are
+ * updated.
  */
 
 import { storedId } from '../../domain/event/id-key';
 import { type Currency, currencyOf, currencyOfNo } from '../../domain/event/money';
-import type { KeyedItem } from '../../domain/verdict/decide';
-import { compareIds, type FeedIds } from '../../domain/verdict/feed-map';
+import type { Item, KeyedItem, Known } from '../../domain/verdict/decide';
+import { compareIds, type FeedIds, FeedMap } from '../../domain/verdict/feed-map';
 import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Row, Write } from '../../postgres/pipeline';
@@ -29,16 +30,72 @@ export async function lockFeeds(session: Session, feedNos: readonly number[]): P
   await session.query(LOCK_THESE_FEEDS, [arrays.int4(feedNos)]);
 }
 
+/** Locks the rounds of these events, except events that are known to be decided. */
+export function lockBatchRounds(
+  session: Session,
+  items: readonly Item[],
+  known: Known['events'] | null,
+): Promise<FeedMap<Round>> {
+  const wanted = roundIdsOf(items, (feedNo, eventId) => !known?.has(feedNo, eventId));
+  return collect(session, wanted, lockRounds);
+}
+
+/**
+ * Reads the rounds of decided events, for the anomalies that answers name (docs/rules.md, A4). Sends no query
+ * where no event is decided.
+ */
+export async function readDecidedRounds(
+  session: Session,
+  items: readonly Item[],
+  known: Known['events'],
+): Promise<FeedMap<Round>> {
+  if (known.isEmpty()) return new FeedMap();
+  const wanted = roundIdsOf(items, (feedNo, eventId) => known.has(feedNo, eventId));
+  return collect(session, wanted, readRounds);
+}
+
+/** Reads the rounds of all these events without locks, for a rehearsal. */
+export function readBatchRounds(session: Session, items: readonly Item[]): Promise<FeedMap<Round>> {
+  const wanted = roundIdsOf(items, () => true);
+  return collect(session, wanted, readRounds);
+}
+
+function roundIdsOf(
+  items: readonly Item[],
+  isWanted: (feedNo: number, eventId: string) => boolean,
+): FeedMap<true> {
+  const wanted = new FeedMap<true>();
+  for (const item of items) {
+    if (item.type === 'keyed' && item.fields.roundId !== null && isWanted(item.feedNo, item.eventId))
+      wanted.set(item.feedNo, item.fields.roundId, true);
+  }
+  return wanted;
+}
+
+/**
+ * The existing rounds of all feeds, by one statement for each feed.
+ *
+ * @param pass locks or reads the rounds of one feed
+ */
+async function collect(
+  session: Session,
+  wanted: FeedMap<true>,
+  pass: typeof lockRounds,
+): Promise<FeedMap<Round>> {
+  const found = new FeedMap<Round>();
+  await Promise.all(
+    wanted
+      .inOrder()
+      .map((ids) => pass(session, ids, ({ feedNo, roundId, round }) => found.set(feedNo, roundId, round))),
+  );
+  return found;
+}
+
 /** A round with its key. */
 export interface NamedRound {
   readonly feedNo: number;
   readonly roundId: string;
   readonly round: Round;
-}
-
-/** The order in which rounds are written. */
-export function inOrder(a: NamedRound, b: NamedRound): number {
-  return compareIds(a.feedNo, a.roundId, b.feedNo, b.roundId);
 }
 
 const LOCKED = `select round_key, round_no, refunded_by is not null, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
@@ -59,17 +116,10 @@ cross join lateral (${LOCKED} and round_key = k.key for update) r`,
  */
 export async function lockRounds(
   session: Session,
-  { feedNo, ids }: FeedIds,
-  found: (locked: NamedRound) => void,
+  wanted: FeedIds,
+  found: (round: NamedRound) => void,
 ): Promise<void> {
-  const rows = await session.query(LOCK_ROUNDS, [feedNo, arrays.formatted(ids, ID_KEY)]);
-  const idOf = idFinder(ids);
-  for (const row of rows) {
-    const roundId = idOf(row[0] ?? '');
-    if (roundId === undefined)
-      throw unreadable(LOCK_ROUNDS.name, 'the store returned a round that was not requested');
-    found({ feedNo, roundId, round: readRound(row) });
-  }
+  await passRounds(session, LOCK_ROUNDS, wanted, found);
 }
 
 const READ_ROUNDS = {
@@ -84,15 +134,24 @@ const READ_ROUNDS = {
  */
 export async function readRounds(
   session: Session,
-  { feedNo, ids }: FeedIds,
-  found: (read: NamedRound) => void,
+  wanted: FeedIds,
+  found: (round: NamedRound) => void,
 ): Promise<void> {
-  const rows = await session.query(READ_ROUNDS, [feedNo, arrays.formatted(ids, ID_KEY)]);
+  await passRounds(session, READ_ROUNDS, wanted, found);
+}
+
+async function passRounds(
+  session: Session,
+  statement: Statement,
+  { feedNo, ids }: FeedIds,
+  found: (round: NamedRound) => void,
+): Promise<void> {
+  const rows = await session.query(statement, [feedNo, arrays.formatted(ids, ID_KEY)]);
   const idOf = idFinder(ids);
   for (const row of rows) {
     const roundId = idOf(row[0] ?? '');
     if (roundId === undefined)
-      throw unreadable(READ_ROUNDS.name, 'the store returned a round that was not requested');
+      throw unreadable(statement.name, 'the store returned a round that was not requested');
     found({ feedNo, roundId, round: readRound(row) });
   }
 }
@@ -183,6 +242,11 @@ function readOtherSums(json: string | null, sums: Round['sums']): void {
     for (const name of SUM_NAMES) read[name] = BigInt(String(Reflect.get(Object(value), name)));
     sums.set(currency, read);
   }
+}
+
+/** The order in which rounds are written. */
+export function inOrder(a: NamedRound, b: NamedRound): number {
+  return compareIds(a.feedNo, a.roundId, b.feedNo, b.roundId);
 }
 
 const COPY_ROUNDS = {

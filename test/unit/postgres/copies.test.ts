@@ -1,6 +1,6 @@
 /** How the rows of a batch are divided among COPYs. */
 
-import { copies } from '../../../src/postgres/copies';
+import { copies } from '../../../src/postgres/pipeline';
 
 const STATEMENT = { name: 'copy_numbers', text: 'copy numbers from stdin binary' };
 

@@ -18,7 +18,7 @@ import { StoreError } from '../../../src/postgres/errors';
 import type { PublishVerdicts } from '../../../src/publishing/published-answer';
 import type { Decoded } from '../../../src/schema-registry/wire-format';
 import type { StreamDeps } from '../../../src/stream/deps';
-import { decodeRecords } from '../../../src/stream/envelope';
+import { decodeRecords } from '../../../src/stream/record-queue';
 import { makeStream, STORE_CHECK_MS, type Stream } from '../../../src/stream/stream';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { makeMetrics } from '../../../src/telemetry/metrics';

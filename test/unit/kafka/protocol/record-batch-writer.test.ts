@@ -1,4 +1,4 @@
-import { chooserOf } from '../../../../src/kafka/partition-chooser';
+import { chooserOf } from '../../../../src/kafka/partition-batches';
 import { crc32c } from '../../../../src/kafka/protocol/crc32c';
 import {
   MessageEncoder,
