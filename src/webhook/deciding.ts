@@ -16,7 +16,7 @@ import { type PublishVerdicts, withoutRecord } from '../publishing/published-ans
 import type { Metrics } from '../telemetry/metrics';
 import type { BatchAnswers } from './batcher';
 import { makePublishing, type Publishing } from './publisher';
-import type { Reports } from './refusals';
+import type { Reports } from './refusal-log';
 import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './responses';
 
 /** The most requests of a batch that one log line names. */

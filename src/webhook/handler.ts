@@ -24,12 +24,11 @@ import {
   type ReadRequest,
 } from './deciding';
 import { AnswerDeparture, type Departing } from './departure';
-import { type Claimed, type RequestMode, readHead } from './head';
+import { type Claimed, type RequestMode, readHead, targetIn } from './head';
 import { type Place, Places } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
-import type { Reports } from './refusals';
+import type { Reports } from './refusal-log';
 import { makeReplays } from './replays';
-import { targetIn } from './request-path';
 import { type HttpAnswer, isRefusal, noPlaceRefusal, REFUSALS, type Refusal, withDetail } from './responses';
 import { ROUTES, signedUrlOf } from './routes';
 import { expiryOf, validSignature } from './signature';

@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { DropReason } from './refusals';
+import type { DropReason } from './refusal-log';
 import { type Refusal, refusal } from './responses';
 
 /** The first byte of a TLS handshake. */

@@ -17,7 +17,7 @@ import { makeHandler, type WebhookDeps } from './handler';
 import { openApiDocument } from './openapi';
 import { type Peer, type PeerLimits, Peers } from './peers';
 import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './raw-responses';
-import { type DropReason, makeReports, type ReportsDeps } from './refusals';
+import { type DropReason, makeReports, type ReportsDeps } from './refusal-log';
 import { type HttpAnswer, REFUSALS, readOnlyRefusal } from './responses';
 import { isMethodOf, publicRouteOf } from './routes';
 

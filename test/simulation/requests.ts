@@ -15,7 +15,7 @@ import type { Store } from '../../src/postgres/transaction';
 import type { PublishVerdicts } from '../../src/publishing/published-answer';
 import type { Metrics } from '../../src/telemetry/metrics';
 import { type Handler, makeHandler } from '../../src/webhook/handler';
-import { makeReports } from '../../src/webhook/refusals';
+import { makeReports } from '../../src/webhook/refusal-log';
 import type { HttpAnswer } from '../../src/webhook/responses';
 import { sign, TIMESTAMP_WINDOW_SECONDS } from '../../src/webhook/signature';
 import type { Faults, Point } from './faults';

@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/lib/clock';
 import { makeMetrics } from '../../../src/telemetry/metrics';
 import { MAX_RETRY_AFTER_MS, retryAfterMs } from '../../../src/webhook/client';
 import { type Place, Places } from '../../../src/webhook/places';
-import { makeReports } from '../../../src/webhook/refusals';
+import { makeReports } from '../../../src/webhook/refusal-log';
 import { makeReplays } from '../../../src/webhook/replays';
 import { REFUSALS } from '../../../src/webhook/responses';
 

@@ -1,5 +1,5 @@
 /** The address of a request: its connection, and whether it is a rehearsal. */
-import { targetIn } from '../../../src/webhook/request-path';
+import { targetIn } from '../../../src/webhook/head';
 
 test.each([
   ['', 'decide'],
