@@ -6,7 +6,7 @@ import { packageVersion } from '../cli/package-version';
 import { readConfig, SETTINGS } from '../config/config';
 import { makeKafka } from '../kafka/client/client';
 import { ensureTopic } from '../kafka/client/topics';
-import { makeTopicsSender } from '../kafka/producer';
+import { makeTopicsProducer } from '../kafka/producer';
 import { systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { makePool } from '../postgres/pool';
@@ -80,14 +80,14 @@ export async function completions(): Promise<number> {
         (await step('Kafka', () => ensureTopic(kafka, COMPLETION_TOPIC))) === 'made'
       )
         onCreated(COMPLETION_TOPIC);
-      const sender = await start({
+      const producer = await start({
         name: 'producer',
-        start: () => step('Kafka', () => makeTopicsSender(kafka, onCreated)),
-        stop: (sender) => sender.stop(),
+        start: () => step('Kafka', () => makeTopicsProducer(kafka, onCreated)),
+        stop: (producer) => producer.stop(),
       });
       const holder = `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`;
       const publisher = makeCompletionPublisher({
-        ...{ outbox: makeOutbox(pool, holder, LEASE_MS), sender, topics },
+        ...{ outbox: makeOutbox(pool, holder, LEASE_MS), producer, topics },
         ...{ clock: systemClock, onCompletions: countTo(metrics) },
       });
       await start({

@@ -20,7 +20,7 @@ import { makeKafka } from '../kafka/client/client';
 import { KafkaProblem, noTopic } from '../kafka/client/errors';
 import { type Range, readRecords } from '../kafka/consumer/range-reader';
 import type { Encode } from '../kafka/partition-batches';
-import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../kafka/producer';
+import { encodeMessages, makeProducer, type Producer, RecordsRefused } from '../kafka/producer';
 import type { StreamRecord } from '../kafka/protocol/record';
 import type { OutgoingMessage } from '../kafka/protocol/record-batch-writer';
 import { beginOperation } from '../ledger/operations';
@@ -242,8 +242,8 @@ export async function replayDeadLetters(options: Options): Promise<number> {
   );
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-dead-letters' }, makeLogger('silent'));
   // A record that came compressed may be too large without compression.
-  const sender = await makeSender(kafka, { compression: 'gzip' });
-  const sending = makeSending(sender);
+  const producer = await makeProducer(kafka, { compression: 'gzip' });
+  const sending = makeSending(producer);
   let failed = true;
   let isNoted = false;
   try {
@@ -252,7 +252,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     });
     failed = false;
   } finally {
-    await Promise.allSettled([sender.stop()]);
+    await Promise.allSettled([producer.stop()]);
     const { sent, refused } = sending.counts();
     if (failed)
       console.error(
@@ -281,7 +281,7 @@ interface Replayed {
  * Sends records and counts them. A record that brokers refuse is reported with its source, and the others go
  * on.
  */
-function makeSending(sender: Pick<Sender, 'send'>) {
+function makeSending(producer: Pick<Producer, 'send'>) {
   const encodeMessage = encodeMessages();
   const encode: Encode<Replayed> = ({ message }) => encodeMessage(message);
   let sent = 0;
@@ -289,7 +289,7 @@ function makeSending(sender: Pick<Sender, 'send'>) {
   return {
     async send(topic: string, records: readonly Replayed[]): Promise<void> {
       try {
-        await sender.send(topic, records, encode);
+        await producer.send(topic, records, encode);
         sent += records.length;
       } catch (error) {
         if (!(error instanceof RecordsRefused)) throw error;

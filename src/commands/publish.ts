@@ -16,7 +16,13 @@ import { whyUnreadable } from '../domain/event/unreadable';
 import { makeKafka } from '../kafka/client/client';
 import { noTopic } from '../kafka/client/errors';
 import { type PartitionChooser, partitionChooser } from '../kafka/partition-batches';
-import { type Compression, encodeMessages, makeSender, RecordsRefused, type Sender } from '../kafka/producer';
+import {
+  type Compression,
+  encodeMessages,
+  makeProducer,
+  type Producer,
+  RecordsRefused,
+} from '../kafka/producer';
 import { isObject, parseJson } from '../lib/json';
 import { typeOf } from '../lib/printable';
 import { makeLogger } from '../telemetry/logger';
@@ -61,13 +67,13 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
     return FAILED;
   }
 
-  const sender = await makeSender(makeKafka(cluster, logger), {
+  const producer = await makeProducer(makeKafka(cluster, logger), {
     compression,
     timeoutMs: SEND_TIMEOUT_MS,
     retries: SEND_RETRIES,
   });
   const report = makeReport(file);
-  const delivery = makeDelivery({ sender, topic, connection, choosePartition, report, force });
+  const delivery = makeDelivery({ producer, topic, connection, choosePartition, report, force });
   // The input may be slow, so a failure of the delivery must end the wait for it.
   const ending = AbortSignal.any([stop, delivery.failed]);
   try {
@@ -81,7 +87,7 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   } finally {
     await delivery.end();
     report.close();
-    await sender.stop();
+    await producer.stop();
   }
   return report.summary(topic, delivery.nextLine(), stop.aborted);
 }
@@ -140,7 +146,7 @@ function isKey(value: unknown): value is string {
 // --- delivery
 
 interface DeliveryDeps {
-  readonly sender: Sender;
+  readonly producer: Producer;
   readonly topic: string;
   readonly connection: string | undefined;
   readonly choosePartition: PartitionChooser;
@@ -160,7 +166,7 @@ interface Lane {
  * of each line is known, and a line that is too large causes no second send of its neighbours. Batches form
  * while others are in flight.
  */
-function makeDelivery({ sender, topic, connection, choosePartition, report, force }: DeliveryDeps) {
+function makeDelivery({ producer, topic, connection, choosePartition, report, force }: DeliveryDeps) {
   const headers = connection === undefined ? [] : [['connection-id', connection] as const];
   const lanes = new Map<number, Lane>();
   const ready: Lane[] = [];
@@ -208,7 +214,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
     const { partition } = lane;
     const messages = batch.map(({ key, bytes }) => ({ key, value: bytes, headers, partition }));
     try {
-      await sender.send(topic, messages, encodeMessages());
+      await producer.send(topic, messages, encodeMessages());
       report.sent(batch);
     } catch (error) {
       if (!(error instanceof RecordsRefused)) {

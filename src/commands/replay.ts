@@ -96,7 +96,7 @@ export async function replay(options: Options): Promise<number> {
     'replay',
     request,
   );
-  const { sender, publishVerdicts } = await makeProducing(kafka, own, logger);
+  const { producer, publishVerdicts } = await makeProducing(kafka, own, logger);
   const counts = new Map<string, number>();
   let failed = true;
   let isNoted = false;
@@ -107,7 +107,7 @@ export async function replay(options: Options): Promise<number> {
       ledger: makeLedger(pool, { cluster }),
       references,
       isPublished: publishVerdicts !== null,
-      sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
+      sendDeadLetters: makeSendDeadLetters(producer, config.DEAD_LETTER_TOPIC),
       rejectLimit: config.REJECT_LIMIT === null ? undefined : makeRejectLimit(config.REJECT_LIMIT, logger),
       logger,
       now: systemClock.now,
@@ -135,7 +135,7 @@ export async function replay(options: Options): Promise<number> {
     );
     failed = false;
   } finally {
-    await Promise.allSettled([sender.stop(), pool.end()]);
+    await Promise.allSettled([producer.stop(), pool.end()]);
     const outcome = { ...Object.fromEntries(counts), ...(failed && { failed }) };
     isNoted = await noteEnd(config.DATABASE, operation, outcome);
   }

@@ -6,7 +6,7 @@ import type { Reference } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
 import { connectedAdmin, makeKafka } from '../kafka/client/client';
 import { ensureTopics, findCompacted } from '../kafka/client/topics';
-import { makeSender, makeTopicsSender, type Sender } from '../kafka/producer';
+import { makeProducer, makeTopicsProducer, type Producer } from '../kafka/producer';
 import { makeReferences } from '../ledger/reference-store';
 import { messageOf } from '../lib/errors';
 import { makePool, type StoreAccess } from '../postgres/pool';
@@ -172,7 +172,7 @@ export async function readVerdictTopics(
 }
 
 export interface Producing {
-  readonly sender: Sender;
+  readonly producer: Producer;
   readonly publishVerdicts: PublishVerdicts<Origin> | null;
   /** Whether each operator has a topic of its own. */
   readonly isPerOperator: boolean;
@@ -200,17 +200,18 @@ export async function makeProducing(
     forgetting.set(topic, setTimeout(forget, REFUSAL_KEPT_MS).unref());
   };
   if (verdicts?.isPerOperator === true) {
-    const sender = await makeTopicsSender(kafka, (topic) => logger.info({ topic }, 'topic created'));
+    const producer = await makeTopicsProducer(kafka, (topic) => logger.info({ topic }, 'topic created'));
     return {
-      sender,
-      publishVerdicts: makePublishByOperator(sender, verdicts, onVerdicts),
+      producer,
+      publishVerdicts: makePublishByOperator(producer, verdicts, onVerdicts),
       isPerOperator: true,
     };
   }
-  const sender = await makeSender(kafka);
+  const producer = await makeProducer(kafka);
   return {
-    sender,
-    publishVerdicts: verdicts === null ? null : makePublishVerdicts(sender, verdicts.topicOf(''), onVerdicts),
+    producer,
+    publishVerdicts:
+      verdicts === null ? null : makePublishVerdicts(producer, verdicts.topicOf(''), onVerdicts),
     isPerOperator: false,
   };
 }

@@ -63,7 +63,7 @@ export async function webhook(): Promise<number> {
         publishing = await start({
           name: 'producer',
           start: () => step('Kafka', () => makeProducing(client, own, logger, metrics)),
-          stop: ({ sender }) => sender.stop(),
+          stop: ({ producer }) => producer.stop(),
         });
       }
       await start(monthsComponent(pool, logger));

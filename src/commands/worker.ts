@@ -105,10 +105,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
           pool,
           partitions.map((each) => ({ cluster: cluster.name, ...each })),
         );
-      const { sender, publishVerdicts } = await start({
+      const { producer, publishVerdicts } = await start({
         name: 'producer',
         start: () => step('Kafka', () => makeProducing(kafka, own, logger, metrics)),
-        stop: ({ sender }) => sender.stop(),
+        stop: ({ producer }) => producer.stop(),
       });
       if (options.drain)
         await start({
@@ -162,7 +162,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         references,
         sharedRounds,
         isPublished: publishVerdicts !== null,
-        sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
+        sendDeadLetters: makeSendDeadLetters(producer, config.DEAD_LETTER_TOPIC),
         rejectLimit: config.REJECT_LIMIT === null ? undefined : makeRejectLimit(config.REJECT_LIMIT, logger),
         logger,
         onRetry: (failure) => metrics.retries.inc({ class: failure }),

@@ -177,7 +177,7 @@ export function makeJudgeAndDecide({
       }
     }
     if (letters.length === 0) return undefined;
-    if (sendDeadLetters === undefined) throw new Error('no sender of dead letters is configured');
+    if (sendDeadLetters === undefined) throw new Error('no producer of dead letters is configured');
     return async () => {
       try {
         await sendDeadLetters(letters);

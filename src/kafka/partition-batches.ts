@@ -57,7 +57,7 @@ const METADATA_MAX_AGE_MS = 300_000;
 /** @param key a buffer that holds the key from `from` to `to` */
 export type PartitionChooser = (key: Buffer | null, from?: number, to?: number) => number;
 
-/** The partition choosers of a sender. */
+/** The partition choosers of a producer. */
 export interface Choosers {
   /** @throws where the topic does not exist */
   of(topic: string): Promise<PartitionChooser>;
@@ -83,7 +83,7 @@ export function makeChoosers(kafka: Kafka): Choosers {
   };
 }
 
-/** The partition choosers of a sender to many topics. */
+/** The partition choosers of a producer to many topics. */
 export interface ChoosersOfMany extends Choosers {
   /** The chooser of a topic in the newest metadata, without a wait; null where only `of` may find one. */
   known(topic: string): PartitionChooser | null;

@@ -3,7 +3,7 @@ import {
   CompressionTypes,
   type Kafka,
   KafkaJSProtocolError,
-  type Producer,
+  type Producer as KafkajsProducer,
   type ProducerConfig,
 } from 'kafkajs';
 import { BufferPool } from '../lib/buffer-pool';
@@ -36,7 +36,7 @@ export function encodeMessages(): Encode<OutgoingMessage> {
   return (message) => encoder.encode(message);
 }
 
-export interface Sender {
+export interface Producer {
   /**
    * Resolves once all in-sync replicas have the items' messages. Keeps the order of the messages of a
    * partition.
@@ -50,8 +50,8 @@ export interface Sender {
   stop(): Promise<void>;
 }
 
-/** A sender whose topics do not disturb each other. It creates a missing topic where it may. */
-export interface TopicsSender extends Sender {
+/** A producer whose topics do not disturb each other. It creates a missing topic where it may. */
+export interface TopicsProducer extends Producer {
   /**
    * Sends items to their topics: one request to each broker, whatever the number of topics.
    *
@@ -65,9 +65,9 @@ export interface TopicsSender extends Sender {
 }
 
 export interface SendOptions {
-  /** Time limit for the whole call. Without it, only each request has the sender's time limit. */
+  /** Time limit for the whole call. Without it, only each request has the producer's time limit. */
   readonly withinMs?: number;
-  /** Replaces the sender's compression. */
+  /** Replaces the producer's compression. */
   readonly compression?: Compression;
   /**
    * Called once no request of this call is in flight. After a failure the client may still be sending a
@@ -100,43 +100,43 @@ const COMPRESSIONS = {
 } as const satisfies Record<string, Compressor | null>;
 export type Compression = keyof typeof COMPRESSIONS;
 
-export interface SenderOptions {
+export interface ProducerOptions {
   readonly compression?: Compression;
   readonly timeoutMs?: number;
   readonly retries?: number;
 }
 
-export async function makeSender(kafka: Kafka, options: SenderOptions = {}): Promise<Sender> {
-  const producer = kafka.producer(configOf(options));
-  await producer.connect();
-  return senderOf(producer, makeChoosers(kafka), options);
+export async function makeProducer(kafka: Kafka, options: ProducerOptions = {}): Promise<Producer> {
+  const client = kafka.producer(configOf(options));
+  await client.connect();
+  return producerOf(client, makeChoosers(kafka), options);
 }
 
 /** @param onCreated called after a missing topic was created */
-export async function makeTopicsSender(
+export async function makeTopicsProducer(
   kafka: Kafka,
   onCreated: (topic: string) => void,
-): Promise<TopicsSender> {
+): Promise<TopicsProducer> {
   const topics = producerOfManyTopics(kafka, configOf({}));
   await topics.producer.connect();
   const choosers = makeChoosersOfMany(topics, async (topic) => {
     if ((await ensureTopic(kafka, topic)) === 'made') onCreated(topic);
   });
   return {
-    ...senderOf(topics.producer, choosers, {}),
+    ...producerOf(topics.producer, choosers, {}),
     sendToTopics: makeSendToTopics(topics.sendOnce, choosers),
   };
 }
 
-function configOf({ retries = 3 }: SenderOptions): ProducerConfig {
+function configOf({ retries = 3 }: ProducerOptions): ProducerConfig {
   return { allowAutoTopicCreation: false, retry: { retries } };
 }
 
-function senderOf(
-  producer: Producer,
+function producerOf(
+  client: KafkajsProducer,
   choosers: Choosers,
-  { compression: defaultCompression = 'none', timeoutMs = SEND_TIMEOUT_MS }: SenderOptions,
-): Sender {
+  { compression: defaultCompression = 'none', timeoutMs = SEND_TIMEOUT_MS }: ProducerOptions,
+): Producer {
   /** Size of the largest batch of the last request. The next one is probably as large. */
   let likelyBytes = 0;
 
@@ -159,7 +159,7 @@ function senderOf(
         if (onSettled !== undefined) void Promise.allSettled(inFlight).then(onSettled);
       }
     },
-    stop: () => producer.disconnect(),
+    stop: () => client.disconnect(),
   };
 
   async function sendAll<T>(
@@ -222,7 +222,7 @@ function senderOf(
     const withinMs = leftMs();
     // A call that has timed out must not store any more messages.
     if (withinMs === 0) throw new Error(`no time was left to send to ${topic}`);
-    const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
+    const sending = client.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
     inFlight.push(sending);
     const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);
     requireAcknowledged(topic, batches, taken);

@@ -33,7 +33,7 @@ interface Sending<T> {
 const pool = new BufferPool();
 
 export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: ChoosersOfMany) {
-  /** See `TopicsSender`. */
+  /** See `TopicsProducer`. */
   return async <T>(
     items: ReadonlyMap<string, readonly T[]>,
     encode: Encode<T>,

@@ -2,7 +2,7 @@
  * Publishes completions (docs/rules.md, S10): each step reads entries of the outbox, sends them, and then
  * moves the cursor. A crash in between repeats messages, which have equal ids.
  */
-import type { TopicsSender } from '../kafka/producer';
+import type { TopicsProducer } from '../kafka/producer';
 import { backoffMs } from '../lib/backoff';
 import type { Clock } from '../lib/clock';
 import type { OperatorTopics } from '../publishing/operator-topics';
@@ -54,14 +54,14 @@ export interface CompletionPublisher {
 
 export interface PublisherOptions {
   readonly outbox: Outbox;
-  readonly sender: TopicsSender;
+  readonly producer: TopicsProducer;
   readonly topics: OperatorTopics;
   readonly clock: Clock;
   readonly onCompletions: OnCompletions;
 }
 
 export function makeCompletionPublisher(options: PublisherOptions): CompletionPublisher {
-  const { outbox, sender, topics, clock, onCompletions } = options;
+  const { outbox, producer, topics, clock, onCompletions } = options;
   /** Operators whose topic refused, with the number of failures in a row, and the time of the next try. */
   const waits = new Map<number, { failures: number; dueAt: number }>();
 
@@ -86,7 +86,7 @@ export function makeCompletionPublisher(options: PublisherOptions): CompletionPu
       }
     })();
     try {
-      const refused = await sendCompletions(sender, topics, messages, onCompletions);
+      const refused = await sendCompletions(producer, topics, messages, onCompletions);
       const [first] = refused.values();
       // All operators share the topic, so nobody can go on.
       if (first !== undefined && !topics.isPerOperator) throw first;

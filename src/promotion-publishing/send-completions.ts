@@ -1,5 +1,5 @@
 /** Sends entries of the outbox to the topics of their operators. */
-import { encodeMessages, type TopicsSender } from '../kafka/producer';
+import { encodeMessages, type TopicsProducer } from '../kafka/producer';
 import type { OutgoingMessage } from '../kafka/protocol/record-batch-writer';
 import { asError } from '../lib/errors';
 import type { OperatorTopics } from '../publishing/operator-topics';
@@ -22,7 +22,7 @@ export type OnCompletions = (topic: string, messages: number, isStored: boolean)
  * @returns why some operators' messages are not all sent, by the number of the operator
  */
 export async function sendCompletions(
-  sender: TopicsSender,
+  producer: TopicsProducer,
   topics: OperatorTopics,
   messages: readonly OutboxMessage[],
   onCompletions: OnCompletions,
@@ -40,12 +40,12 @@ export async function sendCompletions(
   const topicOfMessage = ({ entry }: OutboxMessage) => topicOf.get(entry.operatorNo) ?? '';
   const sendable = messages.filter(({ entry }) => topicOf.has(entry.operatorNo));
   const byTopic = Map.groupBy(sendable, topicOfMessage);
-  const unsent = byTopic.size < 2 ? byTopic : await sender.sendToTopics(byTopic, encodeMessages());
+  const unsent = byTopic.size < 2 ? byTopic : await producer.sendToTopics(byTopic, encodeMessages());
   for (const [topic, its] of byTopic) if (!unsent.has(topic)) onCompletions(topic, its.length, true);
   await Promise.all(
     [...unsent].map(async ([topic, its]) => {
       try {
-        await sender.send(topic, its, encodeMessages(), { withinMs: ALONE_WITHIN_MS });
+        await producer.send(topic, its, encodeMessages(), { withinMs: ALONE_WITHIN_MS });
         onCompletions(topic, its.length, true);
       } catch (error) {
         onCompletions(topic, its.length, false);

@@ -7,7 +7,7 @@ import type { DeadLetter } from '../intake/delivery';
 import { letterDetail } from '../intake/letter-detail';
 import { LettersRefused } from '../intake/undecided';
 import type { Encode } from '../kafka/partition-batches';
-import { RecordsRefused, type Sender } from '../kafka/producer';
+import { type Producer, RecordsRefused } from '../kafka/producer';
 import { isOfLetter, isReplayed, LETTER_HEADERS, REPLAYED_HEADER } from '../kafka/protocol/headers';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { likelyBytes, MessageEncoder, type OutgoingMessage } from '../kafka/protocol/record-batch-writer';
@@ -113,7 +113,7 @@ const LARGE_LETTERS_BYTES = 1024 * 1024;
  * Sends dead letters, and waits until all replicas have stored them. They are compressed: a small batch may
  * decompress to many bytes, which would take that much memory and room in a request.
  */
-export function makeSendDeadLetters(sender: Sender, topic: string) {
+export function makeSendDeadLetters(producer: Producer, topic: string) {
   const large = new Semaphore(1);
 
   return async (letters: readonly DeadLetter[]): Promise<void> => {
@@ -122,7 +122,7 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
     if (isLarge && !(await large.acquireWithin(DEAD_LETTERS_WITHIN_MS)))
       throw new Error(`other large records were in flight to ${topic} for ${DEAD_LETTERS_WITHIN_MS} ms`);
     try {
-      await sender.send(topic, letters, encodeLetters(), {
+      await producer.send(topic, letters, encodeLetters(), {
         withinMs: end - performance.now(),
         compression: 'gzip',
         ...(isLarge && { onSettled: () => large.release() }),

@@ -4,7 +4,7 @@
  */
 import type { Connection } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
-import type { TopicsSender } from '../kafka/producer';
+import type { TopicsProducer } from '../kafka/producer';
 import { asError, messageOf } from '../lib/errors';
 import { makeJointRequests } from './joint-requests';
 import type { OperatorTopics } from './operator-topics';
@@ -21,13 +21,13 @@ interface Verdict {
 type VerdictsByTopic = ReadonlyMap<string, readonly Verdict[]>;
 
 export function makePublishByOperator(
-  sender: TopicsSender,
+  producer: TopicsProducer,
   topics: OperatorTopics,
   onVerdicts: OnVerdicts = () => undefined,
 ): PublishVerdicts<Origin> {
   const parts = new MessageParts();
   const sendJointly = makeJointRequests<Verdict>(async (verdicts) => {
-    const unsent = await sender.sendToTopics(verdicts, ({ writer, answer }) => writer.encode(answer));
+    const unsent = await producer.sendToTopics(verdicts, ({ writer, answer }) => writer.encode(answer));
     for (const [topic, its] of verdicts) if (!unsent.has(topic)) onVerdicts(topic, its.length, true);
     return unsent;
   });
@@ -58,7 +58,7 @@ export function makePublishByOperator(
       [...alone].map(async ([topic, its]) => {
         const ofTopic = its.map(({ answer }) => answer);
         try {
-          await publishTo(sender, topic, ofTopic, writer);
+          await publishTo(producer, topic, ofTopic, writer);
           onVerdicts(topic, ofTopic.length, true);
         } catch (error) {
           onVerdicts(topic, ofTopic.length, false);

@@ -5,7 +5,7 @@
  * carries the verdict as first_verdict.
  */
 import type { Origin } from '../intake/delivery';
-import { RecordsRefused, type Sender } from '../kafka/producer';
+import { type Producer, RecordsRefused } from '../kafka/producer';
 import { hasMessage, type PublishedAnswer, type PublishVerdicts } from './published-answer';
 import { MessageParts, VerdictWriter } from './verdict-writer';
 
@@ -13,7 +13,7 @@ import { MessageParts, VerdictWriter } from './verdict-writer';
 export type OnVerdicts = (topic: string, messages: number, isStored: boolean) => void;
 
 export function makePublishVerdicts(
-  sender: Sender,
+  producer: Producer,
   topic: string,
   onVerdicts: OnVerdicts = () => undefined,
 ): PublishVerdicts<Origin> {
@@ -22,7 +22,7 @@ export function makePublishVerdicts(
     const answers = all.every(hasMessage) ? all : all.filter(hasMessage);
     if (answers.length === 0) return;
     try {
-      await publishTo(sender, topic, answers, new VerdictWriter(origin, parts));
+      await publishTo(producer, topic, answers, new VerdictWriter(origin, parts));
       onVerdicts(topic, answers.length, true);
     } catch (error) {
       onVerdicts(topic, answers.length, false);
@@ -32,17 +32,17 @@ export function makePublishVerdicts(
 }
 
 export async function publishTo(
-  sender: Sender,
+  producer: Producer,
   topic: string,
   answers: readonly PublishedAnswer[],
   writer: VerdictWriter,
 ): Promise<void> {
   try {
-    await sender.send(topic, answers, (answer) => writer.encode(answer));
+    await producer.send(topic, answers, (answer) => writer.encode(answer));
   } catch (error) {
     if (!(error instanceof RecordsRefused)) throw error;
     // The topic's limit is too small for a long id: the id's sender must not stop the partition.
     const refused = answers.filter((answer) => error.refused.has(answer));
-    await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
+    await producer.send(topic, refused, (answer) => writer.encodeKeyed(answer));
   }
 }

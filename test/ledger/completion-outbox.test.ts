@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import type { Encode } from '../../src/kafka/partition-batches';
-import type { TopicsSender } from '../../src/kafka/producer';
+import type { TopicsProducer } from '../../src/kafka/producer';
 import { systemClock } from '../../src/lib/clock';
 import { aCompletionPublisher, addEntries, addPromotions, entryStatement } from '../support/completions';
 import { freshStore, type TestStore } from '../support/ledger';
@@ -39,7 +39,7 @@ function topicsIn(refuses: (topic: string) => boolean, crashes: () => boolean, p
     if (crashes()) throw new Error('crash after the messages are stored');
     return true;
   }
-  const sender: TopicsSender = {
+  const producer: TopicsProducer = {
     async send(topic, items, encode) {
       if (!(await take(topic, items, encode))) throw new Error(`${topic} refuses`);
     },
@@ -50,21 +50,21 @@ function topicsIn(refuses: (topic: string) => boolean, crashes: () => boolean, p
     },
     stop: async () => undefined,
   };
-  return { sender, stored };
+  return { producer, stored };
 }
 
 const never = () => false;
-const publisher = (sender: TopicsSender) =>
-  aCompletionPublisher({ store: store.pool, sender, pattern: PATTERN, clock: QUICK });
+const publisher = (producer: TopicsProducer) =>
+  aCompletionPublisher({ store: store.pool, producer, pattern: PATTERN, clock: QUICK });
 
 test('a topic that refuses gets all its entries later, the refused ones first [S10]', async () => {
   let isRefusing = true;
-  const { sender, stored } = topicsIn(
+  const { producer, stored } = topicsIn(
     (topic) => isRefusing && topic === 'completions.bravo',
     never,
     () => 0,
   );
-  const steps = publisher(sender);
+  const steps = publisher(producer);
   await addEntries(store.pool, {}, { operator: 'bravo' }, { operator: 'bravo', change: 1 });
   expect(await steps.step()).toMatchObject({ messages: 1, heldBack: [{ operatorId: 'bravo' }] });
   await addEntries(store.pool, { operator: 'bravo', player: 'p-2' }, { player: 'p-2' });
@@ -81,20 +81,20 @@ test('a topic that refuses gets all its entries later, the refused ones first [S
 test('a step that fails moves no cursor, so its entries come again [S10]', async () => {
   await addEntries(store.pool, {}, { operator: 'bravo' });
   let isCrashing = true;
-  const { sender, stored } = topicsIn(
+  const { producer, stored } = topicsIn(
     never,
     () => isCrashing,
     () => 0,
   );
-  await expect(publisher(sender).step()).rejects.toThrow('crash');
+  await expect(publisher(producer).step()).rejects.toThrow('crash');
   expect(await store.value('select after from promo_store.completion_outbox')).toBe('0');
   isCrashing = false;
-  expect(await publisher(sender).step()).toMatchObject({ messages: 2 });
+  expect(await publisher(producer).step()).toMatchObject({ messages: 2 });
   expect([...stored.values()].flat().sort()).toEqual([1, 2]);
 });
 
 test('entries get their numbers in the order of their commits, also of two writers [S10]', async () => {
-  const { sender, stored } = topicsIn(never, never, () => 0);
+  const { producer, stored } = topicsIn(never, never, () => 0);
   const [first, second] = await Promise.all([store.pool.connect(), store.pool.connect()]);
   try {
     await first.query('begin');
@@ -111,14 +111,14 @@ test('entries get their numbers in the order of their commits, also of two write
     });
     expect(isThrough).toBe(false);
     // A publisher does not wait for writers.
-    expect(await publisher(sender).step()).toMatchObject({ messages: 0 });
+    expect(await publisher(producer).step()).toMatchObject({ messages: 0 });
     await first.query('commit');
     await waiting;
   } finally {
     first.release();
     second.release();
   }
-  await publisher(sender).step();
+  await publisher(producer).step();
   expect(stored.get('completions.acme')).toEqual([1, 2]);
   expect(
     await store.rows('select player_ref from promo_store.promotion_completions order by entry_no'),
@@ -131,7 +131,7 @@ test.each([1, 2, 3, 4, 5, 6])(
     const random = makeRandom(seed);
     let isCalm = false;
     const refusing = new Set<string>();
-    const { sender, stored } = topicsIn(
+    const { producer, stored } = topicsIn(
       (topic) => !isCalm && refusing.has(topic),
       () => !isCalm && random.chance(0.05),
       () => random.below(4),
@@ -140,7 +140,7 @@ test.each([1, 2, 3, 4, 5, 6])(
     let publishers = 0;
     const fresh = () =>
       aCompletionPublisher({
-        ...{ store: store.pool, sender, pattern: PATTERN, leaseMs: 20, clock: QUICK },
+        ...{ store: store.pool, producer, pattern: PATTERN, leaseMs: 20, clock: QUICK },
         holder: `publisher ${++publishers}`,
       });
     const life = async () => {

@@ -4,7 +4,7 @@
  */
 import type { Random } from '../../dev/random';
 import type { Chunk, OffsetToCommit, RecordSource, SourceListener } from '../../src/kafka/port';
-import type { TopicsSender } from '../../src/kafka/producer';
+import type { TopicsProducer } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import type { TopicPartition } from '../../src/lib/topic-partition';
 import { keyOf } from '../../src/lib/topic-partition';
@@ -106,7 +106,7 @@ export class BrokerModel {
     };
   }
 
-  sender(worker: Actor, points: Readonly<Record<string, Point>>): TopicsSender {
+  producer(worker: Actor, points: Readonly<Record<string, Point>>): TopicsProducer {
     return {
       sendToTopics: async (items, encode) => {
         const sent = await Promise.all(

@@ -8,7 +8,7 @@ import { feedIdOf } from '../../src/domain/reference';
 import type { Origin } from '../../src/intake/delivery';
 import { makeIntake } from '../../src/intake/intake';
 import type { RecordSource } from '../../src/kafka/port';
-import type { TopicsSender } from '../../src/kafka/producer';
+import type { TopicsProducer } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import { type Ledger, makeLedger } from '../../src/ledger/decide-batch';
 import { readDecidedUpTo } from '../../src/ledger/partition-state';
@@ -169,8 +169,8 @@ class World {
       ...{ plan, scheduler, faults: this.faults, random: chance(8), monitor: requestMonitor, metrics },
       store: (pod) => new ModelPool(this.network, pod, plan.slots + 1),
       publisher: (pod) => {
-        const sender = this.broker.sender(pod, VERDICT_POINTS);
-        return this.publisher(plan.refusesFirstMessages ? refusingFirst(sender) : sender);
+        const producer = this.broker.producer(pod, VERDICT_POINTS);
+        return this.publisher(plan.refusesFirstMessages ? refusingFirst(producer) : producer);
       },
       clock: (pod) => this.clock(pod),
       sabotage: sabotage.requests,
@@ -323,7 +323,7 @@ class World {
     actor.weight = this.random.pick([1, 1, 1, 0.2]);
     scheduler.note(actor.name, 'starts');
     const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
-    const sender = broker.sender(actor, { ...VERDICT_POINTS, [DEAD_LETTERS]: 'send dead letters' });
+    const producer = broker.producer(actor, { ...VERDICT_POINTS, [DEAD_LETTERS]: 'send dead letters' });
     let generation = 0;
     /** By record: the generation in which its last answer was requested. */
     const generationOf = new Map<string, number>();
@@ -351,12 +351,12 @@ class World {
     const intake = makeIntake({
       ledger: this.sabotage.ledger?.(ledger) ?? ledger,
       references: makeReferences(store),
-      sendDeadLetters: makeSendDeadLetters(sender, DEAD_LETTERS),
+      sendDeadLetters: makeSendDeadLetters(producer, DEAD_LETTERS),
       isPublished: true,
       logger,
       now: () => scheduler.now(),
     });
-    const publish = this.publisher(sender);
+    const publish = this.publisher(producer);
     const joined = broker.source(actor);
     const source = this.sabotage.source?.(joined) ?? joined;
     const clock = this.clock(actor);
@@ -424,8 +424,8 @@ class World {
     faults.lasts(0);
   }
 
-  private publisher(sender: TopicsSender) {
-    const publish = publisherOf(sender, this.plan.isTopicPerOperator, (error) => {
+  private publisher(producer: TopicsProducer) {
+    const publish = publisherOf(producer, this.plan.isTopicPerOperator, (error) => {
       this.broken ??= error;
     });
     return this.sabotage.publish?.(publish) ?? publish;

@@ -1,9 +1,9 @@
 /**
  * The verdict topics of a run: one topic for all operators, or one for each (docs/rules.md, S9). The real
- * code that publishes runs over a sender of the model, and each of its failures is checked.
+ * code that publishes runs over a producer of the model, and each of its failures is checked.
  */
 import type { Origin } from '../../src/intake/delivery';
-import type { TopicsSender } from '../../src/kafka/producer';
+import type { TopicsProducer } from '../../src/kafka/producer';
 import { makeOperatorTopics } from '../../src/publishing/operator-topics';
 import { makePublishByOperator } from '../../src/publishing/publish-by-operator';
 import { NotAllPublished, type PublishVerdicts } from '../../src/publishing/published-answer';
@@ -31,18 +31,18 @@ export const operatorOfTopic = (topic: string): string | null | undefined => OPE
 
 /** @param onBroken gets the violation of a failure that names answers of a topic that refused nothing */
 export function publisherOf(
-  sender: TopicsSender,
+  producer: TopicsProducer,
   isPerOperator: boolean,
   onBroken: (error: unknown) => void,
 ): PublishVerdicts<Origin> {
-  if (!isPerOperator) return makePublishVerdicts(sender, ONE);
+  if (!isPerOperator) return makePublishVerdicts(producer, ONE);
   return async (origin, answers) => {
     const refused = new Set<string>();
-    const watching: TopicsSender = {
-      ...sender,
+    const watching: TopicsProducer = {
+      ...producer,
       async send(topic, ...rest) {
         try {
-          await sender.send(topic, ...rest);
+          await producer.send(topic, ...rest);
         } catch (error) {
           refused.add(topic);
           throw error;
@@ -67,17 +67,17 @@ export function publisherOf(
 }
 
 /** Topics that refuse the first messages of a process, which may repeat them. */
-export function refusingFirst(sender: TopicsSender): TopicsSender {
+export function refusingFirst(producer: TopicsProducer): TopicsProducer {
   let hasRefused = false;
   return {
-    ...sender,
+    ...producer,
     async send(topic, items, encode) {
-      if (hasRefused) return sender.send(topic, items, encode);
+      if (hasRefused) return producer.send(topic, items, encode);
       hasRefused = true;
       throw new Error('send verdicts: refused');
     },
     async sendToTopics(items, encode) {
-      return hasRefused ? sender.sendToTopics(items, encode) : items;
+      return hasRefused ? producer.sendToTopics(items, encode) : items;
     },
   };
 }

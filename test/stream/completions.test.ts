@@ -6,7 +6,7 @@ import pino from 'pino';
 import { until } from '../../dev/servers/deadline';
 import { deleteTopics } from '../../dev/servers/topics';
 import { installProduceEncoder } from '../../src/kafka/client/patches/produce';
-import { makeTopicsSender, type TopicsSender } from '../../src/kafka/producer';
+import { makeTopicsProducer, type TopicsProducer } from '../../src/kafka/producer';
 import { systemClock } from '../../src/lib/clock';
 import { COMPLETION_SCHEMA } from '../../src/promotion-publishing/completion-schema';
 import { BATCH_ENTRIES } from '../../src/promotion-publishing/outbox';
@@ -19,15 +19,15 @@ import { kafkaBrokers, kafkaClient, withAdmin } from '../support/servers';
 
 jest.setTimeout(120_000);
 
-let sender: TopicsSender;
+let producer: TopicsProducer;
 const created: string[] = [];
 beforeAll(async () => {
   // This patch alone: the readers of this process are plain kafkajs.
   installProduceEncoder();
-  sender = await makeTopicsSender(kafkaClient(), (topic) => created.push(topic));
+  producer = await makeTopicsProducer(kafkaClient(), (topic) => created.push(topic));
 });
 afterAll(async () => {
-  await sender.stop();
+  await producer.stop();
   await withAdmin((admin) => deleteTopics(admin, created));
 });
 
@@ -47,7 +47,7 @@ const bodiesOf = (records: readonly Incoming[]) => records.map(({ value }) => JS
 const bodiesIn = async (topic: string) => bodiesOf(await readTopic(topic));
 const entriesIn = async (topic: string) => (await bodiesIn(topic)).map(({ entry_no }) => entry_no);
 const publisher = (options: Partial<Parameters<typeof aCompletionPublisher>[0]> = {}) =>
-  aCompletionPublisher({ store: store.pool, sender, pattern, ...options });
+  aCompletionPublisher({ store: store.pool, producer, pattern, ...options });
 const cursors = () =>
   store.rows(
     'select after, (select string_agg(operator_id, $1) from promo.held_back_completions) from promo_store.completion_outbox',
@@ -148,15 +148,15 @@ test('of two publishers one works, and the cursor moves once for each entry [S10
   // The lease of the first one ends while it sends: the second one repeats, and the first moves nothing.
   await addEntries(store.pool, { player: 'p-2' });
   const holder = kinds[0]?.kind === 'published' ? 'one' : 'two';
-  const slow: TopicsSender = {
-    ...sender,
+  const slow: TopicsProducer = {
+    ...producer,
     async send(...values) {
       await store.rows('update promo_store.completion_outbox set held_until = now()');
       expect(await publisher({ holder: 'third' }).step()).toMatchObject({ messages: 1 });
-      await sender.send(...values);
+      await producer.send(...values);
     },
   };
-  expect(await publisher({ holder, sender: slow }).step()).toMatchObject({ kind: 'standby' });
+  expect(await publisher({ holder, producer: slow }).step()).toMatchObject({ kind: 'standby' });
   expect(await entriesIn(topicOf('acme'))).toEqual([1, 3, 3]);
   expect(await cursors()).toEqual([['3', null]]);
 });

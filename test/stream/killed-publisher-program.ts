@@ -1,6 +1,6 @@
 /** A publisher of completions that is killed after Kafka has its messages: see completions.test.ts. */
 import { makeKafka } from '../../src/kafka/client/client';
-import { makeTopicsSender } from '../../src/kafka/producer';
+import { makeTopicsProducer } from '../../src/kafka/producer';
 import { makePool } from '../../src/postgres/pool';
 import { makeLogger } from '../../src/telemetry/logger';
 import { aCompletionPublisher } from '../support/completions';
@@ -12,16 +12,16 @@ async function main(): Promise<void> {
   const logger = makeLogger('silent');
   const store = makePool({ databaseUrl: DATABASE_URL, maxConnections: 2, applicationName: 'killed' }, logger);
   const kafka = makeKafka({ brokers: BROKERS.split(','), clientId: 'killed' }, logger);
-  const sender = await makeTopicsSender(kafka, () => undefined);
-  const stopping: typeof sender = {
-    ...sender,
+  const producer = await makeTopicsProducer(kafka, () => undefined);
+  const stopping: typeof producer = {
+    ...producer,
     async sendToTopics(items, encode) {
-      await sender.sendToTopics(items, encode);
+      await producer.sendToTopics(items, encode);
       console.log('sent');
       return new Promise((resolve) => setTimeout(resolve, DEADLINE_MS, new Map()));
     },
   };
-  await aCompletionPublisher({ store, sender: stopping, pattern: PATTERN, holder: 'killed' }).step();
+  await aCompletionPublisher({ store, producer: stopping, pattern: PATTERN, holder: 'killed' }).step();
 }
 
 void main();

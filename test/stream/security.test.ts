@@ -9,7 +9,7 @@ import { Client } from 'pg';
 import { makeAuthority } from '../../dev/servers/certificates';
 import { sleep, until } from '../../dev/servers/deadline';
 import { makeKafka } from '../../src/kafka/client/client';
-import { encodeMessages, makeSender } from '../../src/kafka/producer';
+import { encodeMessages, makeProducer } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
 import { makeLogger } from '../../src/telemetry/logger';
 import { allowing, createAcls } from '../support/acls';
@@ -506,17 +506,17 @@ together(
           },
           makeLogger('silent'),
         );
-        const sender = await makeSender(operators);
+        const producer = await makeProducer(operators);
         const message: OutgoingMessage = {
           key: null,
           value: bytesOf(aBet({ event_id: 'whose' })),
           headers: [['connection-id', 'bravo-stream']],
         };
-        await expect(sender.send(bravo, [message], encodeMessages())).rejects.toThrow(
+        await expect(producer.send(bravo, [message], encodeMessages())).rejects.toThrow(
           /authoriz|hides it from this user/i,
         );
-        await sender.send(acme, [message], encodeMessages());
-        await sender.stop();
+        await producer.send(acme, [message], encodeMessages());
+        await producer.stop();
         // Only the superuser may connect without TLS.
         await world.drain({ DATABASE_URL: world.databaseUrl });
         expect(

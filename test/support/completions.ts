@@ -1,7 +1,7 @@
 /** Entries of the ledger of completions, written by SQL, and the publisher of a test. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
-import type { TopicsSender } from '../../src/kafka/producer';
+import type { TopicsProducer } from '../../src/kafka/producer';
 import { type Clock, systemClock } from '../../src/lib/clock';
 import type { Store } from '../../src/postgres/transaction';
 import { makeOutbox } from '../../src/promotion-publishing/outbox';
@@ -62,7 +62,7 @@ export async function addEntries(pool: Pool, ...entries: readonly EntryOptions[]
 
 export interface TestPublisherOptions {
   readonly store: Store;
-  readonly sender: TopicsSender;
+  readonly producer: TopicsProducer;
   /** COMPLETION_TOPIC */
   readonly pattern: string;
   readonly holder?: string;
@@ -74,7 +74,7 @@ export interface TestPublisherOptions {
 export function aCompletionPublisher(options: TestPublisherOptions) {
   const {
     store,
-    sender,
+    producer,
     pattern,
     holder = 'test',
     leaseMs = 10_000,
@@ -83,7 +83,7 @@ export function aCompletionPublisher(options: TestPublisherOptions) {
   } = options;
   return makeCompletionPublisher({
     outbox: makeOutbox(asRole(store, 'completions'), holder, leaseMs),
-    sender,
+    producer,
     topics: makeOperatorTopics(pattern, pattern, () => []),
     clock,
     onCompletions,

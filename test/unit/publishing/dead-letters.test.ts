@@ -1,7 +1,7 @@
 /** Sending dead letters: the names of refused ones, and one large letter at a time, even after a deadline. */
 import type { DeadLetter } from '../../../src/intake/delivery';
 import { LettersRefused } from '../../../src/intake/undecided';
-import { RecordsRefused, type Sender } from '../../../src/kafka/producer';
+import { type Producer, RecordsRefused } from '../../../src/kafka/producer';
 import { makeSendDeadLetters } from '../../../src/publishing/dead-letters';
 
 const letter = (offset: number, bytes = 2): DeadLetter => {
@@ -16,7 +16,7 @@ const letter = (offset: number, bytes = 2): DeadLetter => {
 const LARGE = 2 * 1024 ** 2;
 
 it('names the refused letters, in the order of their records [S6]', async () => {
-  const send: Sender['send'] = async (_, items) => {
+  const send: Producer['send'] = async (_, items) => {
     throw new RecordsRefused(new Map([items[2], items[1]].map((item) => [item, 'too large'])));
   };
   const letters = [letter(0), letter(1), letter(2)];
@@ -30,7 +30,7 @@ it('names the refused letters, in the order of their records [S6]', async () => 
 
 it('holds no second large letter while the first is in flight, even after its deadline [S5]', async () => {
   const begun: (() => void)[] = [];
-  const send: Sender['send'] = async (_, __, ___, options) => {
+  const send: Producer['send'] = async (_, __, ___, options) => {
     begun.push(() => options?.onSettled?.());
     if (begun.length === 1) throw new Error('did not acknowledge in time');
   };

@@ -221,8 +221,8 @@ it('counts the messages, without dead letters and tests', async () => {
   const connection = first?.connection;
   if (first === undefined || connection == null) throw new Error('no answer');
   const counts: unknown[] = [];
-  const sender = { send: async () => {}, stop: async () => {} };
-  const publish = makePublishVerdicts(sender, 'verdicts', (...count) => counts.push(count));
+  const producer = { send: async () => {}, stop: async () => {} };
+  const publish = makePublishVerdicts(producer, 'verdicts', (...count) => counts.push(count));
   const letter: PublishedAnswer = {
     ...first,
     eventId: null,

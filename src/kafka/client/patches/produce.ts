@@ -58,7 +58,7 @@ function withEncodedBatches(options: produce.Options, made: produce.Made): produ
         memory = null;
         return response.decode(bytes);
       },
-      // The sender reads the errors: one topic that refuses must not fail the others.
+      // The producer reads the errors: one topic that refuses must not fail the others.
       ...(topics.length > 1 && { parse: async (answer) => answer }),
     },
   };

@@ -4,7 +4,7 @@
 
 import { deleteTopics } from '../../dev/servers/topics';
 import { installProduceEncoder } from '../../src/kafka/client/patches/produce';
-import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../../src/kafka/producer';
+import { encodeMessages, makeProducer, type Producer, RecordsRefused } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
 import { readTopic } from '../support/kafka';
 import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
@@ -12,13 +12,13 @@ import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/serve
 const TEST_DEADLINE_MS = 60_000;
 const NO_HEADERS: OutgoingMessage['headers'] = [];
 
-let sender: Sender;
+let producer: Producer;
 beforeAll(async () => {
   // This patch alone: the readers of this process are plain kafkajs.
   installProduceEncoder();
-  sender = await makeSender(kafkaClient());
+  producer = await makeProducer(kafkaClient());
 });
-afterAll(() => sender.stop());
+afterAll(() => producer.stop());
 
 const numbered = (count: number, bytes: number) =>
   Array.from({ length: count }, (_, index) => ({
@@ -31,8 +31,8 @@ const numberOf = ({ value }: { value: Buffer | null }) => Number(value?.toString
 test(
   'sends more than a broker accepts at once, each message once and the messages of a partition in order',
   async () => {
-    const topic = await freshTopic('sender', { partitions: 2 });
-    await sender.send(topic, numbered(8_000, 400), encodeMessages());
+    const topic = await freshTopic('producer', { partitions: 2 });
+    await producer.send(topic, numbered(8_000, 400), encodeMessages());
     const records = await readTopic(topic);
     expect(records.map(numberOf).sort((a, b) => a - b)).toEqual(Array.from({ length: 8_000 }, (_, i) => i));
     for (const partition of [0, 1]) {
@@ -47,9 +47,9 @@ test(
 test(
   'halves a batch that a broker refuses as too large, and sends each message once and in order',
   async () => {
-    const topic = await freshTopic('sender', { partitions: 1, config: { 'max.message.bytes': '100000' } });
+    const topic = await freshTopic('producer', { partitions: 1, config: { 'max.message.bytes': '100000' } });
     // Two requests: the first is refused, the second is not.
-    await sender.send(topic, numbered(1_750, 300), encodeMessages());
+    await producer.send(topic, numbered(1_750, 300), encodeMessages());
     expect((await readTopic(topic)).map(numberOf)).toEqual(Array.from({ length: 1_750 }, (_, i) => i));
   },
   TEST_DEADLINE_MS,
@@ -58,11 +58,11 @@ test(
 test(
   'sends the messages beside those that are too large, and names the latter',
   async () => {
-    const topic = await freshTopic('sender', { partitions: 3, config: { 'max.message.bytes': '20000' } });
+    const topic = await freshTopic('producer', { partitions: 3, config: { 'max.message.bytes': '20000' } });
     const messages: OutgoingMessage[] = numbered(300, 100).map((message, index) =>
       index === 40 || index === 41 ? { ...message, value: `${index} ${'x'.repeat(30_000)}` } : message,
     );
-    const error: unknown = await sender
+    const error: unknown = await producer
       .send(topic, messages, encodeMessages())
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RecordsRefused);
@@ -81,8 +81,8 @@ test(
 test(
   'notices that a topic was created again with fewer partitions, and then uses those',
   async () => {
-    const topic = await freshTopic('sender', { partitions: 4 });
-    await sender.send(topic, numbered(100, 10), encodeMessages());
+    const topic = await freshTopic('producer', { partitions: 4 });
+    await producer.send(topic, numbered(100, 10), encodeMessages());
     await withAdmin((admin) => deleteTopics(admin, [topic]));
     await makeTopics({ [topic]: { partitions: 1 } });
     const messages = numbered(100, 10);
@@ -90,7 +90,7 @@ test(
     let failures = 0;
     for (let sent = false; !sent && failures < 20; ) {
       try {
-        await sender.send(topic, messages, encodeMessages());
+        await producer.send(topic, messages, encodeMessages());
         sent = true;
       } catch {
         failures++;
