@@ -131,6 +131,11 @@ export function scoreOf(mutants: readonly Mutant[], explanations: readonly Expla
 }
 
 function main(args: readonly string[]): number {
+  const unknown = args.find((arg) => arg !== '--report-only');
+  if (unknown !== undefined) {
+    console.error(`unknown argument ${unknown}. Without one, all mutants run for half an hour`);
+    return 2;
+  }
   if (!args.includes('--report-only')) {
     const { status } = spawnSync(process.execPath, [STRYKER, 'run', CONFIG], {
       stdio: 'inherit',

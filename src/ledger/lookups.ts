@@ -23,7 +23,7 @@ const READ_ONLY = { name: 'read_only', text: 'set transaction read only' };
 /** A decided event, as the store has it. */
 export interface DecidedEvent {
   readonly outcome: Outcome;
-  /** See stored-content.ts. */
+  /** See content-hash.ts. */
   readonly content: bigint;
 }
 

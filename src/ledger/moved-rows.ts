@@ -258,7 +258,7 @@ function whole(
 
 /** Expressions that read a column in the leaving store. */
 function translations(maps: NumberMaps): Translations {
-  // The bits of `domain/event/stored-content.ts`: a sign, 9 bits of month, 30 bits of hash, 24 bits of tag.
+  // The bits of `domain/event/content-hash.ts`: a sign, 9 bits of month, 30 bits of hash, 24 bits of tag.
   const contentMonth = place(maps.months, '((content_hash >> 54) & 511)::int');
   return {
     feed: lookUp(maps.feeds, 'feed_no', 'feed'),

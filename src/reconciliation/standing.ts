@@ -1,9 +1,9 @@
 /**
  * The standing of an entry: its verdict, if the store has one, and the sender's next step. Pure.
  */
+import { differsFromStored } from '../domain/event/content-hash';
 import type { Fault } from '../domain/event/event';
 import type { PlayerTags } from '../domain/event/player-tag';
-import { differsFromStored } from '../domain/event/stored-content';
 import {
   DEAD_LETTER_REASONS,
   type DeadLetterReason,

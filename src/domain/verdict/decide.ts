@@ -5,11 +5,10 @@
  * Pure, except that it updates `known`. So it sees a duplicate or a refund of an event earlier in the same
  * batch.
  */
-import { contentHashOf } from '../event/content-hash';
+import { contentHashOf, differsFromStored } from '../event/content-hash';
 import { type Fault, type Fields, isRoundKind } from '../event/event';
 import { storedId } from '../event/id-key';
 import type { PlayerTags } from '../event/player-tag';
-import { differsFromStored } from '../event/stored-content';
 import type { FeedMap } from './feed-map';
 import { ACCEPTED, type DeadLetterReason, type Outcome, outcomeOf, REASONS } from './reasons';
 import {

@@ -1,9 +1,9 @@
 /** Statements on events: they find the decided events, and write the others. */
 
+import { type Halves, packContent } from '../../domain/event/content-hash';
 import { kindCode } from '../../domain/event/event';
 import { storedId } from '../../domain/event/id-key';
 import type { PlayerTags } from '../../domain/event/player-tag';
-import { type Halves, packContent } from '../../domain/event/stored-content';
 import {
   type Coordinates,
   deliveryKey,

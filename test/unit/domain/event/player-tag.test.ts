@@ -1,6 +1,11 @@
 /** Tags of players, and the stored form of an event's content with its tag (K6). */
 
-import { contentHashOf } from '../../../../src/domain/event/content-hash';
+import {
+  contentHashOf,
+  differsFromStored,
+  FORGOTTEN,
+  packContent,
+} from '../../../../src/domain/event/content-hash';
 import {
   monthNo,
   monthOf,
@@ -9,7 +14,6 @@ import {
   playerKeyOf,
   sipHash,
 } from '../../../../src/domain/event/player-tag';
-import { differsFromStored, FORGOTTEN, packContent } from '../../../../src/domain/event/stored-content';
 import { decide } from '../../../../src/domain/verdict/decide';
 import { CopyRows } from '../../../../src/postgres/binary-format';
 import { aBet, aLogin, type EventJson, without } from '../../../support/builders';
