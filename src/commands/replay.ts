@@ -243,7 +243,7 @@ export function makeDecide(deps: DecideDeps) {
   ): Promise<readonly Answer[]> {
     const { envelopes, failure } = await decodeRecords(records, wireFormat, (needed) => needed);
     if (failure !== null && envelopes.length === 0) throw failure;
-    const [result] = await intake.decide([{ source, envelopes }]);
+    const [result] = await intake.decide([{ origin: source, envelopes }]);
     if (result === undefined) throw new Error('a part of a batch has no result');
     const { answers, undecided } = result;
     if (undecided !== null && answers.length === 0) throw undecided;

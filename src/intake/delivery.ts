@@ -28,7 +28,7 @@ export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest
 
 /** Consecutive records of one Kafka partition, to be decided in one batch with the parts of others. */
 export interface BatchPart {
-  readonly source: TopicPartition;
+  readonly origin: TopicPartition;
   readonly envelopes: readonly Envelope[];
   /**
    * One past the last record of the partition that was answered before these envelopes. A store that has

@@ -72,14 +72,13 @@ export function makeIntake(deps: IntakeDeps): Intake {
     parts: readonly BatchPart[],
     whenSent: WhenSent,
   ): Promise<readonly IntakeResult[]> {
-    const sections = parts.map(({ source, ...part }) => ({ origin: source, ...part }));
-    const [only] = sections;
-    if (only !== undefined && sections.length === 1) return [await decideSection(only, whenSent)];
+    const [only] = parts;
+    if (only !== undefined && parts.length === 1) return [await decideSection(only, whenSent)];
     for (let tries = 1; ; tries++) {
       try {
-        const answers = await decideOnce(sections, whenSent);
+        const answers = await decideOnce(parts, whenSent);
         let from = 0;
-        return sections.map(({ envelopes }) => {
+        return parts.map(({ envelopes }) => {
           const to = from + envelopes.length;
           const ofPart = { answers: answers.slice(from, to), undecided: null };
           from = to;

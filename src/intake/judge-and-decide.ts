@@ -41,7 +41,7 @@ export interface JudgeDeps {
 }
 
 /** Envelopes of one origin in a batch. */
-export interface Section extends Omit<BatchPart, 'source'> {
+export interface Section extends Omit<BatchPart, 'origin'> {
   readonly origin: Origin;
 }
 

@@ -114,7 +114,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     ...batch: Parameters<Intake['decide']>
   ): Promise<readonly IntakeResult[]> {
     const [parts] = batch;
-    const topics = new Set(parts.map(({ source }) => source.topic));
+    const topics = new Set(parts.map(({ origin }) => origin.topic));
     const span = tracer.startSpan(
       `process ${[...topics].join(' ')}`,
       { kind: SpanKind.CONSUMER, attributes: attributesOf(parts, groupId) },
@@ -216,12 +216,12 @@ function attributesOf(parts: readonly BatchPart[], groupId: string | undefined):
     'messaging.system': 'kafka',
     'messaging.operation.name': 'process',
     'messaging.operation.type': 'process',
-    ...(only === undefined ? {} : { 'messaging.destination.name': only.source.topic }),
+    ...(only === undefined ? {} : { 'messaging.destination.name': only.origin.topic }),
     ...(groupId === undefined ? {} : { 'messaging.consumer.group.name': groupId }),
     'messaging.batch.message_count': parts.reduce((sum, { envelopes }) => sum + envelopes.length, 0),
     ...(only !== undefined &&
       others.length === 0 && {
-        'messaging.destination.partition.id': String(only.source.partition),
+        'messaging.destination.partition.id': String(only.origin.partition),
         ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
         ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),
       }),

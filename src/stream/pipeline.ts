@@ -234,7 +234,7 @@ export class Pipeline {
       .decide(
         deciding.map(
           ({ lane, part, envelopes }): BatchPart => ({
-            source: lane.partition,
+            origin: lane.partition,
             envelopes,
             expectedUpTo: part.expectedUpTo,
           }),

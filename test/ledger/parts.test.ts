@@ -27,7 +27,7 @@ function part(topic: string, partition: number, contents: readonly (Content | En
   const isEnvelope = (content: Content | Envelope): content is Envelope =>
     content !== null && typeof content === 'object' && 'payload' in content && 'offset' in content;
   return {
-    source: { topic, partition },
+    origin: { topic, partition },
     envelopes: contents.map((content, offset) =>
       isEnvelope(content) ? content : anEnvelope(content, offset),
     ),
@@ -99,7 +99,7 @@ describe('a batch of several partitions', () => {
 
   test('keeps the offsets of each partition apart, and notices a log that begins again [U1] [D3]', async () => {
     const at = (partition: number, offset: number, expectedUpTo: number): BatchPart => ({
-      source: { topic: 'acme', partition },
+      origin: { topic: 'acme', partition },
       envelopes: [anEnvelope(aLogin(), offset), anEnvelope(aLogin(), offset + 1)],
       expectedUpTo,
     });

@@ -144,7 +144,7 @@ export class Group {
     for (const position of parts) position.isInFlight = true;
     const results = await worker.intake.decide(
       parts.map(({ place, next, expectedUpTo }) => ({
-        source: this.sourceOf(place),
+        origin: this.sourceOf(place),
         envelopes: this.recordsOf(place)
           .slice(next, next + random.between(1, plan.mostRecords))
           .map(({ content, claims }, index) => anEnvelope(content, next + index, claims)),

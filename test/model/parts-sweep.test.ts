@@ -168,9 +168,9 @@ class Cases {
   async decide(intake: Intake, parts: readonly BatchPart[]): Promise<(string | null)[]> {
     const results = await intake.decide(parts);
     return results.map(({ answers, undecided }, index) => {
-      const { source, envelopes } = parts[index] ?? {};
+      const { origin, envelopes } = parts[index] ?? {};
       for (const answer of answers) {
-        const place = placeOf(source?.topic ?? '', source?.partition ?? 0, answer.envelope.offset);
+        const place = placeOf(origin?.topic ?? '', origin?.partition ?? 0, answer.envelope.offset);
         this.answers.set(place, [...(this.answers.get(place) ?? []), brief(answer)]);
       }
       expect(answers).toHaveLength(undecided === null ? (envelopes?.length ?? 0) : 0);
@@ -210,7 +210,7 @@ function partOf(
   to = records.length,
 ): BatchPart {
   return {
-    source: { topic, partition },
+    origin: { topic, partition },
     envelopes: records
       .slice(from, to)
       .map(({ content, claims }, index) => anEnvelope(content, from + index, claims)),

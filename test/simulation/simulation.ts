@@ -382,7 +382,7 @@ class World {
         decide: async (parts, whenSent) => {
           const requestedIn = generation;
           const results = await intake.decide(parts, whenSent);
-          for (const [index, { source: from }] of parts.entries()) {
+          for (const [index, { origin: from }] of parts.entries()) {
             const answers = results[index]?.answers ?? [];
             for (const { envelope } of answers)
               generationOf.set(recordOf(from, envelope.offset), requestedIn);

@@ -526,7 +526,7 @@ export async function decidePart(
   expectedUpTo?: number,
   whenSent?: () => void,
 ): Promise<IntakeResult> {
-  const [result] = await intake.decide([{ source, envelopes, expectedUpTo }], whenSent);
+  const [result] = await intake.decide([{ origin: source, envelopes, expectedUpTo }], whenSent);
   if (result === undefined) throw new Error('a part of a batch has no result');
   return result;
 }

@@ -173,9 +173,9 @@ function setUp(options: {
     intake: {
       async decide(parts, whenSent) {
         let sent = 0;
-        options.onBatch?.(parts.map(({ source: from }) => from.partition));
+        options.onBatch?.(parts.map(({ origin: from }) => from.partition));
         return Promise.all(
-          parts.map(async ({ source: from, envelopes, expectedUpTo }) => {
+          parts.map(async ({ origin: from, envelopes, expectedUpTo }) => {
             const result = await state.decide(from, envelopes, expectedUpTo, () => {
               if (++sent === parts.length) whenSent?.();
             });
