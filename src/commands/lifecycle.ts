@@ -1,6 +1,6 @@
 /**
- * The life of a service: a command that serves until a signal, or one of its components, stops it. Worker and
- * webhook share it.
+ * The life of a service: a command that serves until a signal, or one of its components, stops it. All
+ * services share it, from worker and webhook to the console and the sandbox.
  *
  *     starting -> serving -> stopping -> stopped
  *         \________________/

@@ -80,7 +80,7 @@ export async function inTransaction<T>(store: Store, work: (session: Session) =>
     isClean = true;
     return result;
   } catch (error) {
-    transaction.refuse();
+    transaction.fail();
     // A store that did not answer will hardly answer a rollback: abandon the connection at once.
     isClean = !isUnanswered(error) && !isOfSession(error) && (await transaction.rollback());
     throw error;
@@ -147,8 +147,7 @@ const COMMIT = { name: 'commit', text: 'commit' };
 const ROLLBACK = { name: 'rollback', text: 'rollback' };
 
 class Transaction implements Session {
-  private isCommitted = false;
-  private isRefusing = false;
+  private state: 'open' | 'committed' | 'failed' = 'open';
   private begun: Promise<void> = Promise.resolve();
   /** The first error. It is the cause of every later failure of the transaction. */
   private failure: unknown;
@@ -164,12 +163,12 @@ class Transaction implements Session {
   }
 
   /** Sends nothing more. Work that went on beside a failure would run outside of the transaction. */
-  refuse(): void {
-    this.isRefusing = true;
+  fail(): void {
+    this.state = 'failed';
   }
 
   query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-    if (this.isRefusing) return Promise.reject(new Error(`${statement.name} after a failure`));
+    if (this.state === 'failed') return Promise.reject(new Error(`${statement.name} after a failure`));
     return this.inOrder(this.connection.query(statement, values));
   }
 
@@ -177,7 +176,7 @@ class Transaction implements Session {
     if (writes.length === 0) return;
     // Without a transaction, each write would commit by itself.
     await this.begun;
-    if (this.isRefusing) throw new Error('a write after a failure');
+    if (this.state === 'failed') throw new Error('a write after a failure');
     await this.inOrder(this.connection.write(writes));
   }
 
@@ -198,11 +197,11 @@ class Transaction implements Session {
 
   async writeAndCommit(writes: readonly Write[]): Promise<void> {
     await this.write([...writes, COMMIT]);
-    this.isCommitted = true;
+    this.state = 'committed';
   }
 
   async commit(): Promise<void> {
-    if (!this.isCommitted) await this.writeAndCommit([]);
+    if (this.state !== 'committed') await this.writeAndCommit([]);
   }
 
   /** @returns whether the connection is clean */
