@@ -1,13 +1,30 @@
-/** The places of all mutants, without a run of their tests: a change of sources shows here at once. */
-import { mutate, readMutant, readMutants, readSources } from '../../../dev/mutants';
+/**
+ * The places and the test files of all mutants, without a run of their tests. A change of sources, and a test
+ * file with another name, show here at once.
+ */
+import {
+  killerFile,
+  mutate,
+  readMutant,
+  readMutants,
+  readSources,
+  SIMULATOR,
+  testFiles,
+} from '../../../dev/mutants';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
 
 const sources = readSources(ROOT);
+const tests = testFiles(ROOT);
+const mutants = readMutants(ROOT).map((mutant) => [mutant.name, mutant] as const);
 
-test.each(readMutants(ROOT).map((mutant) => [mutant.name, mutant] as const))(
-  'the lines that %s replaces are in one file',
+test.each(mutants)('the lines that %s replaces are in one file', (_, mutant) => {
+  expect(mutate(mutant, sources).size).toBeGreaterThan(0);
+});
+
+test.each(mutants.filter(([, { killer }]) => killer.file !== SIMULATOR))(
+  'the test file that %s names exists',
   (_, mutant) => {
-    expect(mutate(mutant, sources).size).toBeGreaterThan(0);
+    expect(tests).toContain(killerFile(mutant, tests));
   },
 );
 
