@@ -8,37 +8,49 @@ const sumPlayers = (
   entries: string,
 ): string => `select day_at, operator_no, brand_no, kind, currency_no, player_ref, sum(entries)::int as entries, sum(amount_minor) as amount_minor
   from (${entries}) as entries group by 1, 2, 3, 4, 5, 6`;
-/**
- * The days of players by brand and kind. Where a day is new, nothing of before is looked up for each of its
- * players.
- */
+/** The days of players by brand and kind. Where a day is new, none of its players has a row. */
 const FIND_PLAYER_DAYS = `select d.*, (select true from promo_store.rollup_players p
     where p.generation = $1::int and p.operator_no = d.operator_no and p.kind = d.kind and p.day = d.day and p.brand_no = d.brand_no limit 1) is null as is_new
   from (select ${DATE} as day, s.* from (select distinct day_at, operator_no, brand_no, kind from summed) s) d`;
-/** Players with what they had before. Like each part of a statement, it sees the tables of before. */
-const FIND_PLAYERS = `select s.*, d.day, 0 as before, false as has_row
-  from summed s join player_days d using (day_at, operator_no, brand_no, kind) where d.is_new
-  union all
-  select s.*, d.day, x.before, x.has_row
-  from summed s join player_days d using (day_at, operator_no, brand_no, kind)
-  cross join lateral (select coalesce(sum(p.entries), 0) as before, coalesce(bool_or(p.currency_no = s.currency_no), false) as has_row
-    from promo_store.rollup_players p where p.generation = $1::int and p.operator_no = s.operator_no and p.kind = s.kind
-      and p.day = d.day and p.brand_no = s.brand_no and p.player_ref = s.player_ref) x
-  where not d.is_new`;
+const FIND_PLAYED =
+  'select s.*, d.day, d.is_new from summed s join player_days d using (day_at, operator_no, brand_no, kind)';
+/** In the order of the key: neighbours in the table are written one after the other. */
 const insertPlayers = (condition: string): string =>
   `insert into promo_store.rollup_players as r (generation, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref)
   select $1::int, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref from played where ${condition}
   order by operator_no, kind, day, brand_no, player_ref, currency_no`;
-const CHANGE_PLAYER_SUMS = `${insertPlayers('has_row')}
-  on conflict on constraint rollup_players_pkey do update set entries = r.entries + excluded.entries, amount_minor = r.amount_minor + excluded.amount_minor`;
+const CHANGE_PLAYER_SUMS = `${insertPlayers('not is_new')}
+  on conflict on constraint rollup_players_pkey do update set entries = r.entries + excluded.entries, amount_minor = r.amount_minor + excluded.amount_minor
+  returning day, operator_no, brand_no, kind, currency_no, player_ref, entries`;
+/**
+ * How many more players count. On days with rows, a player is looked up where one currency got its first
+ * entries, or lost the last: another may have some. The lookup sees the table of before.
+ */
+const FIND_TURNED = `select day, operator_no, brand_no, kind, count(*) as change
+  from (select day, operator_no, brand_no, kind from played where is_new group by 1, 2, 3, 4, player_ref having bool_or(entries > 0)) n
+  group by 1, 2, 3, 4
+  union all
+  select t.day, t.operator_no, t.brand_no, t.kind, case when t.counts then 1 else -1 end
+  from (select day, operator_no, brand_no, kind, player_ref, bool_or(n.entries > 0) as counts, array_agg(currency_no) as currencies
+    from player_sums n join (select * from played where not is_new) s using (day, operator_no, brand_no, kind, player_ref, currency_no)
+    group by 1, 2, 3, 4, 5 having bool_or(n.entries > 0) <> bool_or(n.entries > s.entries)) t
+  cross join lateral (select coalesce(bool_or(p.entries > 0), false) as counts
+    from promo_store.rollup_players p where p.generation = $1::int and p.operator_no = t.operator_no and p.kind = t.kind
+      and p.day = t.day and p.brand_no = t.brand_no and p.player_ref = t.player_ref and p.currency_no <> all(t.currencies)) other
+  where not other.counts`;
+/** A day with rows of players has a count, which may be 0: erasure and retention find rows by it. */
 const ADD_PLAYER_COUNTS = `insert into promo_store.rollup_player_counts as r (generation, day, operator_no, brand_no, kind, players)
-  select $1::int, day, operator_no, brand_no, kind, sum((before + change > 0)::int - (before > 0)::int)
-  from (select day, operator_no, brand_no, kind, player_ref, max(before) as before, sum(entries) as change from played group by 1, 2, 3, 4, 5) t group by 2, 3, 4, 5
+  select $1::int, day, operator_no, brand_no, kind, coalesce(sum(t.change), 0)
+  from player_days left join turned t using (day, operator_no, brand_no, kind) group by 2, 3, 4, 5
   on conflict on constraint rollup_player_counts_pkey do update set players = r.players + excluded.players`;
-/** Adds entries to the sums of players. Counts those who got a first entry, or lost the last one. */
+/**
+ * Adds entries to the sums of players, and counts players. A player counts on a day while there are entries
+ * of any currency.
+ */
 export const addPlayers = (entries: string): string => `summed as materialized (${sumPlayers(entries)}),
-player_days as materialized (${FIND_PLAYER_DAYS}), played as materialized (${FIND_PLAYERS}),
-new_player_sums as (${insertPlayers('not has_row')}), player_sums as (${CHANGE_PLAYER_SUMS}), player_counts as (${ADD_PLAYER_COUNTS})`;
+player_days as materialized (${FIND_PLAYER_DAYS}), played as materialized (${FIND_PLAYED}),
+new_player_sums as (${insertPlayers('is_new')}), player_sums as (${CHANGE_PLAYER_SUMS}),
+turned as (${FIND_TURNED}), player_counts as (${ADD_PLAYER_COUNTS})`;
 /** The entries in `reversed` count no more for their players. */
 export const REVERSED_OF_PLAYERS = `select ${DAY} as day_at, operator_no, brand_no, kind, currency_no, player_ref, -1 as entries, -amount_minor as amount_minor
   from reversed where kind in (${KINDS_OF_PLAYERS}) and player_ref is not null`;

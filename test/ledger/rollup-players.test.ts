@@ -162,6 +162,35 @@ test('between the calls of an erasure, slices of both names end in one player, a
   await expectRecount();
 });
 
+test('between the calls of an erasure, a bet in another currency than a refund counts the player once in the end [L6]', async () => {
+  const partition = store.partition('acme');
+  const fold = aFold();
+  await partition.read(
+    aBet({ event_id: 'b1', round_id: 'r1', player_ref: 'ann' }),
+    aBet({ event_id: 'b2', round_id: 'r2', player_ref: 'ann' }),
+  );
+  await foldAll(fold);
+  const [[erasure = null] = []] = await store.rows(
+    `select erasure_no from promo.erase_player('acme', 'ann', 1)`,
+  );
+  // The sums have the new name already, and the second bet still has the old one.
+  await partition.read(
+    aRefund({ event_id: 'x1', round_id: 'r1', player_ref: 'ann' }),
+    aRefund({ event_id: 'x2', round_id: 'r2', player_ref: 'ann' }),
+    aBet({ event_id: 'b3', round_id: 'r3', player_ref: 'ann', currency: 'USD' }),
+  );
+  await foldAll(fold);
+  for (let calls = 0; calls < 20; calls++) {
+    const [[isDone] = []] = await store.rows(
+      `select is_done from promo.erase_player('acme', 'ann', 1, ${erasure})`,
+    );
+    if (isDone === 't') break;
+  }
+  await foldAll(fold);
+  expect(await players('bet')).toBe(1);
+  await expectRecount();
+});
+
 test('rollups from before players were counted get them by a rebuild that the migration begins [L5]', async () => {
   const migration = readFileSync(join(MIGRATIONS, '0042_player_counts.sql'), 'utf8');
   const [, begin = ''] =
