@@ -44,8 +44,8 @@ const IS_NEAR = 'x.can_be_near and x.opened_in >= (select first from scan)';
 /** The entries of near rounds: those in the slice, and those before it. The scan keeps no other row. */
 const FIND_ENTRIES = `select h.decided_at, x.refunded_at, h.operator_no, h.brand_no, h.kind, h.currency_no, coalesce(h.amount_minor, 0) as amount_minor, h.game_id, h.player_ref
   from refunds x
-  join read h on h.round_no = x.round_no
-  where ${IS_NEAR} and h.counted
+  join (select * from read where counted and (round_no in (select round_no from refunds)) is true) h on h.round_no = x.round_no
+  where ${IS_NEAR}
   union all
   select h.decided_at, x.refunded_at, f.operator_no, coalesce(h.brand_no, 0), h.kind, coalesce(h.currency_no, 0::smallint),
     coalesce(h.amount_minor, 0), ${GAME}, h.player_ref
