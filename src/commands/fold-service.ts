@@ -15,7 +15,7 @@ import { BY_SIGNAL } from './lifecycle';
 import { makeStart, needMigrations, serve } from './service';
 import type { ROLLUPS_SETTINGS } from './settings';
 
-/** Between two looks for new verdicts. A verdict is in the results a moment after this time. */
+/** Between the end of a slice and the next look for new verdicts, unless a fold asks for another interval. */
 const INTERVAL_MS = 500;
 export const FOLDING = {
   /** After the crash of the process that folds, another one waits for this time. */
@@ -41,12 +41,19 @@ export interface FoldService {
   readonly name: 'rollups' | 'pseudonyms' | 'promotions';
   /** Connections to Postgres; absent: one. */
   readonly connections?: number;
+  readonly intervalMs?: number;
   readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
   readonly makeFold: (host: FoldProcess) => Promise<Fold>;
 }
 
 /** Folds until a signal. @returns the exit code */
-export async function serveFold({ name, connections = 1, config, makeFold }: FoldService): Promise<number> {
+export async function serveFold({
+  name,
+  connections = 1,
+  intervalMs = INTERVAL_MS,
+  config,
+  makeFold,
+}: FoldService): Promise<number> {
   const metrics = makeMetrics(name);
   const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
   metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
@@ -97,10 +104,7 @@ export async function serveFold({ name, connections = 1, config, makeFold }: Fol
         name: 'fold',
         start() {
           const end = new AbortController();
-          const running = runFold(
-            { fold, clock: systemClock, logger, intervalMs: INTERVAL_MS, observe },
-            end.signal,
-          );
+          const running = runFold({ fold, clock: systemClock, logger, intervalMs, observe }, end.signal);
           return { end, running };
         },
         async stop({ end, running }) {

@@ -7,7 +7,7 @@ export const ROLLUPS: readonly Command[] = [
     name: 'rollups',
     summary: 'keep the rollups up to date, until SIGTERM',
     purpose:
-      'Adds new verdicts to promo.verdicts_hourly, promo.ledger_daily and the counts of players twice a second. Of several processes one works, and the others wait for its end.',
+      'Adds new verdicts to promo.verdicts_hourly, promo.ledger_daily and the counts of players, some four times a second. Of several processes one works, and the others wait for its end.',
     example: 'DATABASE_URL=postgres://promo_rollups@localhost/promo promo-intake rollups',
     options: {
       rebuild: {

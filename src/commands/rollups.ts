@@ -12,12 +12,19 @@ import { ROLLUPS_SETTINGS } from './settings';
  */
 const SLICE = { rows: 400_000, ms: 2_000 };
 
+/**
+ * A slice has what was decided during the wait and the slice before. So under load, a longer wait delays a
+ * verdict more than once.
+ */
+const INTERVAL_MS = 250;
+
 /** @returns the exit code */
 export function rollups(options: Options): Promise<number> {
   return serveFold({
     name: 'rollups',
     // Slices that are behind take both.
     connections: 2,
+    intervalMs: INTERVAL_MS,
     config: readConfig(process.env, ROLLUPS_SETTINGS),
     async makeFold({ pool, logger, holder, step }) {
       const fold = makeFold(pool, makeRollups(pool), { ...FOLDING, slice: SLICE, fill: SLICE, holder });
