@@ -11,7 +11,7 @@ import { interruption } from './cli/interruption';
 import { nodeProblem } from './cli/node-version';
 import { codeWithOutput, guardOutput, outputFlushed } from './cli/output';
 import { packageVersion } from './cli/package-version';
-import { guard } from './cli/terminal';
+import { escapeControlsOf } from './cli/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
 import { ATTRIBUTE } from './commands/attribute-commands';
 import { CHECK } from './commands/check-commands';
@@ -349,7 +349,7 @@ if (require.main === module) {
   // By default Node opens its inspector on SIGUSR1, and a process that may send signals could use it. The
   // image starts Node with --disable-sigusr1 as well.
   process.on('SIGUSR1', () => undefined);
-  for (const stream of [process.stdout, process.stderr]) guard(stream);
+  for (const stream of [process.stdout, process.stderr]) escapeControlsOf(stream);
   // The kernel delivers to process 1 of a container only signals with a handler. A command without one could
   // only be killed.
   if (process.pid === 1) {

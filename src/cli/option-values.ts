@@ -13,7 +13,7 @@ export function integerOf(options: Options, name: string, least = 0): number | u
   if (text === undefined) return undefined;
   const value = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
-  throw wrong(name, `"${text}" is not a whole number of at least ${least}`, 'Write digits only');
+  throw wrongOption(name, `"${text}" is not a whole number of at least ${least}`, 'Write digits only');
 }
 
 const WITHOUT_SECONDS = /^(.{10}T\d\d:\d\d)(?=Z|[+-])/;
@@ -24,7 +24,7 @@ export function readTime(options: Options, name: string): number | undefined {
   if (text === undefined) return undefined;
   const micros = parseInstant(text.replace(WITHOUT_SECONDS, '$1:00'));
   if (micros !== undefined) return Number(micros / 1_000n);
-  throw wrong(name, `"${text}" is not a time with a zone`, 'Write it like 2026-11-22T10:00:00Z');
+  throw wrongOption(name, `"${text}" is not a time with a zone`, 'Write it like 2026-11-22T10:00:00Z');
 }
 
 /** A range of offsets and times that options name. An absent option sets no bound. */
@@ -38,14 +38,14 @@ export interface Bounds {
 
 /** @throws ConfigError */
 export function boundsOf(options: Options): Bounds {
-  const [[fromOffset, toOffset], [sinceMs, untilMs]] = both(
+  const [[fromOffset, toOffset], [sinceMs, untilMs]] = readBoth(
     () =>
-      both(
+      readBoth(
         () => integerOf(options, 'from-offset'),
         () => integerOf(options, 'to-offset'),
       ),
     () =>
-      both(
+      readBoth(
         () => readTime(options, 'since'),
         () => readTime(options, 'until'),
       ),
@@ -54,7 +54,7 @@ export function boundsOf(options: Options): Bounds {
 }
 
 /** Reads two values. @throws ConfigError with the faults of both */
-export function both<A, B>(first: () => A, second: () => B): [A, B] {
+export function readBoth<A, B>(first: () => A, second: () => B): [A, B] {
   const [a, b] = [attempt(first), attempt(second)];
   if ('value' in a && 'value' in b) return [a.value, b.value];
   throw new ConfigError([a, b].flatMap((read) => ('faults' in read ? read.faults : [])));
@@ -70,7 +70,7 @@ function attempt<T>(read: () => T): { readonly value: T } | Pick<ConfigError, 'f
 }
 
 /** The error for a wrong option. */
-export function wrong(name: string, problem: string, remedy: string): ConfigError {
+export function wrongOption(name: string, problem: string, remedy: string): ConfigError {
   return new ConfigError([{ setting: `--${name}`, problem, remedy }]);
 }
 

@@ -7,11 +7,11 @@ import { escapeUnprintable } from '../lib/printable';
 
 const CLEAR_LINE = '\r\x1b[K';
 
-/** The `write` functions of the streams before `guard`. */
+/** The `write` functions of the streams before `escapeControlsOf`. */
 const unguarded = new Map<NodeJS.WriteStream, NodeJS.WriteStream['write']>();
 
 /** From now on every text written to the stream is escaped, including the output of `console`. */
-export function guard(stream: NodeJS.WriteStream): void {
+export function escapeControlsOf(stream: NodeJS.WriteStream): void {
   if (unguarded.has(stream)) return;
   const write = stream.write.bind(stream);
   unguarded.set(stream, write);

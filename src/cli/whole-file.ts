@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { causesOf, Unable } from './explain-error';
-import { wrong } from './option-values';
+import { wrongOption } from './option-values';
 
 const PART_BYTES = 256 * 1024;
 
@@ -31,7 +31,11 @@ export async function openWholeFile(option: string, path: string): Promise<Whole
     handle = await open(beside, 'wx');
   } catch (error) {
     const code = causesOf(error)[0]?.code;
-    throw wrong(option, `${path} cannot be written (${code})`, 'Name a file in a directory that exists');
+    throw wrongOption(
+      option,
+      `${path} cannot be written (${code})`,
+      'Name a file in a directory that exists',
+    );
   }
   let held: Buffer[] = [];
   let heldBytes = 0;
@@ -84,7 +88,7 @@ export async function openWholeFile(option: string, path: string): Promise<Whole
 /** @throws ConfigError where something other than a file is at the place: a rename would replace it */
 async function needPlace(option: string, path: string): Promise<void> {
   try {
-    if (!(await stat(path)).isFile()) throw wrong(option, `${path} is no file`, 'Name a file');
+    if (!(await stat(path)).isFile()) throw wrongOption(option, `${path} is no file`, 'Name a file');
   } catch (error) {
     if (causesOf(error)[0]?.code !== 'ENOENT') throw error;
   }

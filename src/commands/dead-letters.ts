@@ -6,12 +6,12 @@ import { DONE, FAILED } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
 import {
   type Bounds,
-  both,
   boundsOf,
   integerOf,
   type Options,
+  readBoth,
   requestedBy,
-  wrong,
+  wrongOption,
 } from '../cli/option-values';
 import { messagesTaken, printLines, printText } from '../cli/output';
 import { readConfig } from '../config/config';
@@ -46,14 +46,14 @@ interface Filter extends Bounds {
 
 /** @throws ConfigError */
 function readFilter(options: Options): Filter {
-  const [partition, bounds] = both(
+  const [partition, bounds] = readBoth(
     () => integerOf(options, 'source-partition'),
     () => boundsOf(options),
   );
   const filter = { reason: options.get('reason'), topic: options.get('source-topic'), partition, ...bounds };
   const hasOffsets = filter.fromOffset !== undefined || filter.toOffset !== undefined;
   if (hasOffsets && (filter.topic === undefined || filter.partition === undefined))
-    throw wrong('from-offset', 'needs a partition', 'Add --source-topic and --source-partition');
+    throw wrongOption('from-offset', 'needs a partition', 'Add --source-topic and --source-partition');
   return filter;
 }
 
@@ -120,9 +120,9 @@ const readListSettings = () => readConfig(process.env, LIST_SETTINGS);
 
 /** @returns the exit code */
 export async function listDeadLetters(options: Options): Promise<number> {
-  const [[filter, limit = LISTED], config] = both(
+  const [[filter, limit = LISTED], config] = readBoth(
     () =>
-      both(
+      readBoth(
         () => readFilter(options),
         () => integerOf(options, 'limit', 1),
       ),
@@ -217,13 +217,13 @@ function countText(counts: ReadonlyMap<string, number>): string {
  * @returns the exit code
  */
 export async function replayDeadLetters(options: Options): Promise<number> {
-  const [filter, config] = both(
+  const [filter, config] = readBoth(
     () => readFilter(options),
     () => readConfig(process.env, REPLAY_LETTERS_SETTINGS),
   );
   const to = options.get('to');
   if (to === config.DEAD_LETTER_TOPIC)
-    throw wrong('to', 'is the dead-letter topic itself', 'Name a topic of events');
+    throw wrongOption('to', 'is the dead-letter topic itself', 'Name a topic of events');
   const plan = makePlan(to);
   if (!options.has('confirm')) {
     await readLetters(config, filter, async (found) => {

@@ -2,7 +2,7 @@
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { DONE } from '../cli/exit-codes';
-import { type Options, requestedBy, wrong } from '../cli/option-values';
+import { type Options, requestedBy, wrongOption } from '../cli/option-values';
 import { readConfig } from '../config/config';
 import {
   cancelMove,
@@ -17,7 +17,7 @@ import type { StoreAccess } from '../postgres/pool';
 /** @returns the exit code */
 export async function move(options: Options): Promise<number> {
   if (options.has('confirm') && options.has('cancel'))
-    throw wrong('cancel', 'excludes --confirm', 'Give one of them');
+    throw wrongOption('cancel', 'excludes --confirm', 'Give one of them');
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const request: MoveRequest = {
     operator: options.get('operator') ?? '',
@@ -54,7 +54,7 @@ export async function move(options: Options): Promise<number> {
 async function readTarget(leaving: StoreAccess, file: string): Promise<StoreAccess> {
   const address = (await readFile(file, 'utf8')).trim();
   if (!/^postgres(ql)?:\/\/\S+$/.test(address) || !URL.canParse(address))
-    throw wrong(
+    throw wrongOption(
       'to',
       `${file} holds no address of a database`,
       'Write postgres://USER:PASSWORD@HOST:PORT/NAME',

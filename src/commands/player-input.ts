@@ -2,14 +2,15 @@
  * Reads a player from the option --player, or from standard input, so that no shell history keeps the name.
  */
 import { isUtf8 } from 'node:buffer';
-import { type Options, wrong } from '../cli/option-values';
+import { type Options, wrongOption } from '../cli/option-values';
 import { MAX_PROMO_PLAYER_BYTES, MAX_PROMO_PLAYER_CHARACTERS } from '../domain/attribution';
 import { readUpTo } from '../lib/read-limited';
 
 /** @throws ConfigError if there is no player, or if the input is not one */
 export async function playerOf(options: Options): Promise<string> {
   const player = options.get('player') ?? (await standardInput(1))[0] ?? '';
-  if (player === '') throw wrong('player', 'is empty', 'Write the player_ref, or send it to standard input');
+  if (player === '')
+    throw wrongOption('player', 'is empty', 'Write the player_ref, or send it to standard input');
   return player;
 }
 
@@ -19,8 +20,8 @@ export async function replacedPlayerOf(options: Options): Promise<{ was: string;
   const [was = '', player = ''] =
     given === undefined && other === undefined ? await standardInput(2) : [given ?? '', other ?? ''];
   const remedy = 'Write --was and --player, or send two lines: the player to replace, and the right one';
-  if (was === '') throw wrong('was', 'is empty', remedy);
-  if (player === '') throw wrong('player', 'is empty', remedy);
+  if (was === '') throw wrongOption('was', 'is empty', remedy);
+  if (player === '') throw wrongOption('player', 'is empty', remedy);
   return { was, player };
 }
 
@@ -31,15 +32,15 @@ export async function replacedPlayerOf(options: Options): Promise<{ was: string;
 async function standardInput(most: 1 | 2): Promise<string[]> {
   // A player of an attribution has up to 255 characters, and a player_ref of an event up to 255 bytes.
   const input = await readUpTo(process.stdin, most * (MAX_PROMO_PLAYER_BYTES + LINE_END.length));
-  const tooLong = () => wrong('player', 'is longer than a player_ref may be', 'Send one player_ref');
+  const tooLong = () => wrongOption('player', 'is longer than a player_ref may be', 'Send one player_ref');
   if (input === null) throw tooLong();
-  if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as in events');
+  if (!isUtf8(input)) throw wrongOption('player', 'is not UTF-8', 'Send it in UTF-8, as in events');
   const text = input.toString('utf8');
   if (text.startsWith(BYTE_ORDER_MARK))
-    throw wrong('player', 'begins with a byte order mark', 'Send the player_ref alone');
+    throw wrongOption('player', 'begins with a byte order mark', 'Send the player_ref alone');
   const players = text.replace(/\r?\n$/, '').split(/\r?\n/);
   if (players.length > most || /\r/.test(players.join('')))
-    throw wrong(
+    throw wrongOption(
       'player',
       `has more than ${most === 1 ? 'one line' : 'two lines'}`,
       `Send ${most === 1 ? 'one player_ref' : 'two'}; use --player for one that has a line break`,

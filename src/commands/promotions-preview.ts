@@ -9,7 +9,7 @@ import { makeTally } from '../check/tally';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
 import { openInput } from '../cli/open-input';
-import { type Options, readTime, wrong } from '../cli/option-values';
+import { type Options, readTime, wrongOption } from '../cli/option-values';
 import { printLines } from '../cli/output';
 import { parseInstant } from '../domain/event/timestamp';
 import type { Connection, ReferenceDocument } from '../domain/reference';
@@ -31,7 +31,7 @@ export async function previewPromotions(file: string, options: Options, stop: Ab
   const asOfMs = readTime(options, 'as-of');
   const eventFile = options.get('events') ?? '';
   if (file === '-' && eventFile === '-')
-    throw wrong('events', 'names standard input as FILE does', 'Name a file');
+    throw wrongOption('events', 'names standard input as FILE does', 'Name a file');
   const reference = await referenceOf(options.get('reference'));
   if (reference === null) return USAGE;
   const parsed = await readPromotionFile(file, reference);
@@ -144,14 +144,14 @@ function connectionOf(options: Options, reference: ReferenceDocument | undefined
   const connection = connections.get(id);
   if (connection === undefined) {
     const known = [...connections.keys()].join(', ') || 'none';
-    throw wrong(
+    throw wrongOption(
       'connection',
       `names ${id}, which the reference data does not have`,
       `Its connections: ${known}`,
     );
   }
   if (connection.isTest === true)
-    throw wrong(
+    throw wrongOption(
       'connection',
       `names ${id}, a connection for tests`,
       'Its events count nowhere: name another',
@@ -169,13 +169,17 @@ function sourceOf(
   if (connection !== undefined) {
     const { operator, feedId } = connection;
     if (given !== undefined && given !== operator.id)
-      throw wrong('operator', `names ${given}`, `The connection is of ${operator.id}: leave --operator out`);
+      throw wrongOption(
+        'operator',
+        `names ${given}`,
+        `The connection is of ${operator.id}: leave --operator out`,
+      );
     return { operatorId: operator.id, feedId };
   }
   const [first, ...others] = operators;
   const operatorId = given ?? (others.length === 0 ? first : undefined);
   if (operatorId === undefined)
-    throw wrong(
+    throw wrongOption(
       'operator',
       'is missing',
       operators.length === 0

@@ -5,7 +5,7 @@
 import { resolve } from 'node:path';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
-import { wrong } from '../cli/option-values';
+import { wrongOption } from '../cli/option-values';
 import { openWholeFile, type WholeFile } from '../cli/whole-file';
 import { readConfig } from '../config/config';
 import type { Reference } from '../domain/reference';
@@ -118,9 +118,9 @@ function refuseSameFile({ file, resend, mend }: ReconcileOptions): void {
   const [input, ...outputs] = paths;
   for (const [index, name] of (['resend', 'mend'] as const).entries())
     if (outputs[index] !== undefined && outputs[index] === input)
-      throw wrong(name, 'names FILE itself', 'Name another file');
+      throw wrongOption(name, 'names FILE itself', 'Name another file');
   if (outputs[0] !== undefined && outputs[0] === outputs[1])
-    throw wrong('mend', 'names the same file as --resend', 'Name another file');
+    throw wrongOption('mend', 'names the same file as --resend', 'Name another file');
 }
 
 async function readReference(pool: PostgresPool): Promise<Reference> {

@@ -13,12 +13,12 @@ import { DONE, FAILED } from '../cli/exit-codes';
 import { explainShortly, Unable } from '../cli/explain-error';
 import {
   type Bounds,
-  both,
   boundsOf,
   integerOf,
   type Options,
+  readBoth,
   requestedBy,
-  wrong,
+  wrongOption,
 } from '../cli/option-values';
 import { printLines } from '../cli/output';
 import { readConfig } from '../config/config';
@@ -53,7 +53,7 @@ const MAX_ATTEMPTS = 6;
 
 /** @returns the exit code */
 export async function replay(options: Options): Promise<number> {
-  const [bounds, config] = both(
+  const [bounds, config] = readBoth(
     () => readBounds(options),
     () => readConfig(process.env, REPLAY_SETTINGS),
   );
@@ -153,15 +153,19 @@ interface Wanted extends Bounds {
 
 /** @throws ConfigError */
 function readBounds(options: Options): Wanted {
-  const [partition, others] = both(
+  const [partition, others] = readBoth(
     () => integerOf(options, 'partition'),
     () => boundsOf(options),
   );
   const bounds = { topic: options.get('topic') ?? '', partition, ...others };
   if (bounds.fromOffset === undefined && bounds.sinceMs === undefined)
-    throw wrong('since', 'is not given, and --from-offset is not either', 'Give the start of the range');
+    throw wrongOption(
+      'since',
+      'is not given, and --from-offset is not either',
+      'Give the start of the range',
+    );
   if ((bounds.fromOffset ?? bounds.toOffset) !== undefined && bounds.partition === undefined)
-    throw wrong('from-offset', 'needs a partition', 'Add --partition');
+    throw wrongOption('from-offset', 'needs a partition', 'Add --partition');
   return bounds;
 }
 

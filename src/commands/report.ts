@@ -1,7 +1,7 @@
 /** `promo-intake report`: a report with charts of the stored verdicts, as one HTML file or as JSON. */
 import { DONE, FAILED } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
-import { both, integerOf, type Options, readTime, wrong } from '../cli/option-values';
+import { integerOf, type Options, readBoth, readTime, wrongOption } from '../cli/option-values';
 import { printText } from '../cli/output';
 import { packageVersion } from '../cli/package-version';
 import { openWholeFile } from '../cli/whole-file';
@@ -18,7 +18,7 @@ const QUERY_WITHIN_SECONDS = 60;
 
 /** @returns the exit code */
 export async function report(options: Options): Promise<number> {
-  const [timeZone, within] = both(
+  const [timeZone, within] = readBoth(
     () => timeZoneOf(options),
     () => integerOf(options, 'within', 1),
   );
@@ -55,7 +55,7 @@ function timeZoneOf(options: Options): string {
   const name = options.get('time-zone') ?? 'UTC';
   if (isTimeZone(name)) return name;
   const near = nearest(name, timeZoneNames(), () => 3);
-  throw wrong(
+  throw wrongOption(
     'time-zone',
     `"${name}" is no time zone`,
     near === undefined ? 'Write an IANA name such as Europe/Warsaw, or UTC' : `Did you mean ${near}?`,
@@ -63,7 +63,7 @@ function timeZoneOf(options: Options): string {
 }
 
 function spanOfOptions(options: Options, zone: TimeZone): Partial<ReportSpan> {
-  const [from, to] = both(
+  const [from, to] = readBoth(
     () => momentOf(options, 'from', zone),
     () => momentOf(options, 'to', zone),
   );
@@ -76,7 +76,7 @@ function momentOf(options: Options, name: 'from' | 'to', zone: TimeZone): number
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) return readTime(options, name);
   const day = Date.parse(`${text}T00:00:00Z`);
   if (Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== text)
-    throw wrong(name, `"${text}" is no date`, 'Write it like 2026-11-01');
+    throw wrongOption(name, `"${text}" is no date`, 'Write it like 2026-11-01');
   return zone.firstInstantOf(Math.floor(day / DAY_MS) * DAY_MS);
 }
 

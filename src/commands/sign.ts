@@ -6,7 +6,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from '../check/request-limits';
 import { DONE, FAILED } from '../cli/exit-codes';
-import { both, wrong } from '../cli/option-values';
+import { readBoth, wrongOption } from '../cli/option-values';
 import { print } from '../cli/output';
 import { readConfig } from '../config/config';
 import type { WebhookSecrets } from '../config/webhook';
@@ -43,7 +43,7 @@ export interface SignCommandOptions {
 
 /** @returns the exit code: 1 where the given request is not signed as the webhook expects */
 export async function signRequest({ file, verify, ...options }: SignCommandOptions): Promise<number> {
-  const [url, secrets] = both(
+  const [url, secrets] = readBoth(
     () => addressOf(options.url),
     () => secretsOf(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS, options.connection),
   );
@@ -52,11 +52,15 @@ export async function signRequest({ file, verify, ...options }: SignCommandOptio
   if (verify !== undefined) return verifyRequest(verify, { file, body, secrets, ...options });
   const id = options.id ?? `msg_${randomUUID()}`;
   if (!/^[\x21-\x7e]+$/.test(id))
-    throw wrong('id', `${quoted(id)} cannot be a header`, 'Write visible ASCII characters without spaces');
+    throw wrongOption(
+      'id',
+      `${quoted(id)} cannot be a header`,
+      'Write visible ASCII characters without spaces',
+    );
   const timestamp = options.timestamp ?? String(Math.floor(Date.now() / 1000));
   const signed = { id, timestamp, signatures: [] };
   if (!/^\d{1,12}$/.test(timestamp))
-    throw wrong('timestamp', describeSkew(signed, Date.now()), 'Write seconds since 1970');
+    throw wrongOption('timestamp', describeSkew(signed, Date.now()), 'Write seconds since 1970');
   const [secret = Buffer.alloc(0), ...more] = secrets.get(options.connection) ?? [];
   const signature = sign(secret, signed, body);
   const to = requestAddress(url, options.connection, options.isQuestion ? 'reconcile' : 'events').href;

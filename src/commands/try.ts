@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { MAX_BYTES, MAX_EVENTS } from '../check/request-limits';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { refusePort } from '../cli/explain-error';
-import { integerOf, type Options, wrong } from '../cli/option-values';
+import { integerOf, type Options, wrongOption } from '../cli/option-values';
 import { print } from '../cli/output';
 import type { ReferenceDocument } from '../domain/reference';
 import { runMigrations } from '../ledger/migrate';
@@ -41,7 +41,11 @@ export async function tryIntake(options: Options): Promise<number> {
   const port = integerOf(options, 'port') ?? DEFAULT_PORT;
   const listenOn = options.get('address') ?? DEFAULT_ADDRESS;
   if (isIP(listenOn) === 0)
-    throw wrong('address', `${quoted(listenOn)} is no IP address`, 'Write one, such as 127.0.0.1 or 0.0.0.0');
+    throw wrongOption(
+      'address',
+      `${quoted(listenOn)} is no IP address`,
+      'Write one, such as 127.0.0.1 or 0.0.0.0',
+    );
   const file = options.get('reference');
   const parsed = await readTryReference(file);
   if ('faults' in parsed) {

@@ -1,5 +1,5 @@
 /** The webhook that a command sends to: its address, and the secrets of the sending connection. */
-import { both, wrong } from '../cli/option-values';
+import { readBoth, wrongOption } from '../cli/option-values';
 import { ConfigError } from '../config/config';
 import type { Secret } from '../config/setting';
 import { looksSecret, readSecrets, type WebhookSecrets } from '../config/webhook';
@@ -8,7 +8,7 @@ import { SIGNED_PATHS } from '../webhook/routes';
 
 /** @throws ConfigError if the address is not valid, or the connection has no secret */
 export function targetOf(written: string, connectionId: string, secrets: Secret): WebhookTarget {
-  const [url, secret] = both(
+  const [url, secret] = readBoth(
     () => addressOf(written),
     () => secretOf(secrets, connectionId),
   );
@@ -18,12 +18,16 @@ export function targetOf(written: string, connectionId: string, secrets: Secret)
 export function addressOf(written: string): URL {
   const url = URL.canParse(written) ? new URL(written) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw wrong('url', 'is not an address', 'Write https://host, or http://host:port');
+    throw wrongOption('url', 'is not an address', 'Write https://host, or http://host:port');
   if (url.username !== '' || url.password !== '')
-    throw wrong('url', 'has a user or a password, which no webhook uses', 'Remove it');
+    throw wrongOption('url', 'has a user or a password, which no webhook uses', 'Remove it');
   const [, route] = REQUEST_PATH.exec(url.pathname) ?? [];
   if (route !== undefined)
-    throw wrong('url', 'has the path of a request', `Leave ${route} and all behind it out: it is added`);
+    throw wrongOption(
+      'url',
+      'has the path of a request',
+      `Leave ${route} and all behind it out: it is added`,
+    );
   return url;
 }
 
@@ -42,7 +46,7 @@ export function secretsOf(secrets: Secret, connectionId: string): WebhookSecrets
   const read = readSecrets(secrets());
   if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
   if (read.value.has(connectionId)) return read.value;
-  throw wrong(
+  throw wrongOption(
     'connection',
     `WEBHOOK_SECRETS has no secret of ${shownId(connectionId)}`,
     `Use one of ${[...read.value.keys()].map(shownId).join(', ')}`,

@@ -3,7 +3,7 @@ import { REASONS } from '../domain/verdict/reasons';
 import { millisecondsOf, type TextRow } from '../postgres/texts';
 import type { Plan, Source } from './plan';
 import { type PromotionRows, type PromotionsReport, promotionsOf } from './promotions';
-import { WITHIN } from './queries';
+import { DELAY_COUNTS } from './queries';
 import { type ReportSpan, stepText } from './window';
 
 export interface Timing {
@@ -12,7 +12,7 @@ export interface Timing {
   /** Of these, events whose time is later than the decision. */
   readonly early: number;
   /** Of the timed ones, those decided at most so long after their time. */
-  readonly within: readonly { readonly name: (typeof WITHIN)[number]; readonly events: number }[];
+  readonly within: readonly { readonly name: (typeof DELAY_COUNTS)[number]; readonly events: number }[];
 }
 
 export interface ReportCounts {
@@ -319,7 +319,7 @@ function countsOf(outcomes: readonly Outcome[], resends: readonly Resend[]): Rep
     timing: {
       timed: sum(outcomes.map(({ timed }) => timed)),
       early: sum(outcomes.map(({ early }) => early)),
-      within: WITHIN.map((name, index) => ({
+      within: DELAY_COUNTS.map((name, index) => ({
         name,
         events: sum(outcomes.map(({ within }) => within[index] ?? 0)),
       })),

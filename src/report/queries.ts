@@ -16,7 +16,7 @@ export interface ReportQuery {
 
 const LIMITS_SECONDS = [0.1, 1, 10, 60, 600, 3_600, 86_400] as const;
 /** Columns of the rollups, and the names of the same counts in a report. */
-export const WITHIN = [
+export const DELAY_COUNTS = [
   ...(['within_100ms', 'within_1s', 'within_10s', 'within_1m', 'within_10m', 'within_1h'] as const),
   'within_1d',
 ] as const;
@@ -31,7 +31,7 @@ const VERDICT_SETS =
 
 const VERDICTS: Readonly<Record<Source, string>> = {
   rollups: `select bucket, operator_id, connection_id, verdict, reason, sum(verdicts), max(hour), sum(timed), sum(early),
-  ${WITHIN.map((name) => `sum(${name})`).join(', ')}
+  ${DELAY_COUNTS.map((name) => `sum(${name})`).join(', ')}
 from (
   select width_bucket(hour, $2::timestamptz[]) as bucket, * from promo.verdicts_hourly where ${between('hour')}
 ) h ${VERDICT_SETS}`,
