@@ -13,6 +13,7 @@ import { makePool, type StoreAccess } from '../postgres/pool';
 import { makeOperatorTopics, type OperatorTopics } from '../publishing/operator-topics';
 import { makePublishByOperator } from '../publishing/publish-by-operator';
 import type { PublishVerdicts } from '../publishing/published-answer';
+import type { VerdictSupply } from '../publishing/verdict-supply';
 import { makePublishVerdicts, type OnVerdicts } from '../publishing/verdict-topic';
 import { makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
@@ -187,6 +188,7 @@ export async function makeProducing(
   { verdicts }: OwnTopics,
   logger: Logger,
   metrics?: Pick<Metrics, 'publishedVerdicts' | 'refusingVerdictTopics'>,
+  supply?: VerdictSupply,
 ): Promise<Producing> {
   const forgetting = new Map<string, NodeJS.Timeout>();
   const onVerdicts: OnVerdicts = (topic, messages, isStored) => {
@@ -203,7 +205,7 @@ export async function makeProducing(
     const producer = await makeTopicsProducer(kafka, (topic) => logger.info({ topic }, 'topic created'));
     return {
       producer,
-      publishVerdicts: makePublishByOperator(producer, verdicts, onVerdicts),
+      publishVerdicts: makePublishByOperator(producer, verdicts, onVerdicts, supply),
       isPerOperator: true,
     };
   }

@@ -25,6 +25,7 @@ import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
 import { makePool } from '../postgres/pool';
 import { makeSendDeadLetters } from '../publishing/dead-letters';
+import { VerdictSupply } from '../publishing/verdict-supply';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../schema-registry/wire-format';
 import type { UndecidedPartition } from '../stream/retry-wait';
 import { makeStream, type Stream } from '../stream/stream';
@@ -105,9 +106,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
           pool,
           partitions.map((each) => ({ cluster: cluster.name, ...each })),
         );
+      const verdictSupply = new VerdictSupply();
       const { producer, publishVerdicts } = await start({
         name: 'producer',
-        start: () => step('Kafka', () => makeProducing(kafka, own, logger, metrics)),
+        start: () => step('Kafka', () => makeProducing(kafka, own, logger, metrics, verdictSupply)),
         stop: ({ producer }) => producer.stop(),
       });
       if (options.drain)
@@ -173,6 +175,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         intake: tracing?.traced(plainIntake) ?? plainIntake,
         wireFormat,
         publishVerdicts,
+        verdictSupply,
         cluster,
         readDecidedUpTo: readDecided,
         recordFirstOffset: ({ topic, partition }, offset) =>

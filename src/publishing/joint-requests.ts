@@ -3,6 +3,7 @@
  * hundred messages, so few large requests are cheaper than many small ones.
  */
 import { type Clock, systemClock, type Timer } from '../lib/clock';
+import { VerdictSupply } from './verdict-supply';
 
 type ByTopic<T> = ReadonlyMap<string, readonly T[]>;
 
@@ -13,6 +14,10 @@ type SendAll<T> = (items: ByTopic<T>) => Promise<ByTopic<T>>;
 const SLOW_MS = 500;
 /** One request has no more items, unless they are of one batch. */
 export const MOST_ITEMS = 16_000;
+/** A request with this many items waits for no more. */
+const ENOUGH_ITEMS = 8_000;
+/** The longest wait for more items: the batch that has them may wait for a lock. */
+const MOST_WAIT_MS = 500;
 
 interface Batch<T> {
   readonly items: ByTopic<T>;
@@ -22,30 +27,42 @@ interface Batch<T> {
 
 /**
  * @returns sends a batch together with those that came during the request before it, and resolves with what
- * no topic of the whole request took. While no request is under way, a batch is sent at once.
+ * no topic of the whole request took. While no request is under way, a batch is sent at once, unless more
+ * come soon.
+ *
+ * @param supply knows whether more batches come soon
  */
 export function makeJointRequests<T>(
   send: SendAll<T>,
+  supply: VerdictSupply = new VerdictSupply(),
   clock: Pick<Clock, 'now' | 'after' | 'cancel'> = systemClock,
 ): SendAll<T> {
   const waiting: Batch<T>[] = [];
   let inFlight = 0;
   let beganAt = 0;
+  /** Since when batches wait. */
+  let since = 0;
   let timer: Timer | undefined;
+  supply.whenEnded(beginIfDue);
 
   function beginIfDue(): void {
     clock.cancel(timer);
     timer = undefined;
     if (waiting.length === 0) return;
-    const waitMs = inFlight > 0 ? beganAt + SLOW_MS - clock.now() : 0;
+    const waitMs = dueAt() - clock.now();
     if (waitMs > 0) timer = clock.after(waitMs, beginIfDue);
     else void request(taken());
+  }
+
+  function dueAt(): number {
+    if (inFlight > 0) return beganAt + SLOW_MS;
+    return supply.isMoreComing && itemsOf(waiting) < ENOUGH_ITEMS ? since + MOST_WAIT_MS : since;
   }
 
   function taken(): Batch<T>[] {
     let items = 0;
     const beyond = waiting.findIndex((batch, index) => {
-      for (const its of batch.items.values()) items += its.length;
+      items += itemsOf([batch]);
       return index > 0 && items > MOST_ITEMS;
     });
     return waiting.splice(0, beyond < 0 ? waiting.length : beyond);
@@ -67,9 +84,16 @@ export function makeJointRequests<T>(
 
   return (items) =>
     new Promise((resolve, reject) => {
+      if (waiting.length === 0) since = clock.now();
       waiting.push({ items, resolve, reject });
       beginIfDue();
     });
+}
+
+function itemsOf<T>(batches: readonly Batch<T>[]): number {
+  let count = 0;
+  for (const { items } of batches) for (const its of items.values()) count += its.length;
+  return count;
 }
 
 function joined<T>(batches: readonly Batch<T>[]): ByTopic<T> {

@@ -9,6 +9,7 @@ import { asError, messageOf } from '../lib/errors';
 import { makeJointRequests } from './joint-requests';
 import type { OperatorTopics } from './operator-topics';
 import { hasMessage, NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
+import type { VerdictSupply } from './verdict-supply';
 import { type OnVerdicts, publishTo } from './verdict-topic';
 import { MessageParts, VerdictWriter } from './verdict-writer';
 
@@ -24,13 +25,14 @@ export function makePublishByOperator(
   producer: TopicsProducer,
   topics: OperatorTopics,
   onVerdicts: OnVerdicts = () => undefined,
+  supply?: VerdictSupply,
 ): PublishVerdicts<Origin> {
   const parts = new MessageParts();
   const sendJointly = makeJointRequests<Verdict>(async (verdicts) => {
     const unsent = await producer.sendToTopics(verdicts, ({ writer, answer }) => writer.encode(answer));
     for (const [topic, its] of verdicts) if (!unsent.has(topic)) onVerdicts(topic, its.length, true);
     return unsent;
-  });
+  }, supply);
 
   /** The verdicts that need a request for their topic alone. */
   async function notSentJointly(verdicts: VerdictsByTopic, writer: VerdictWriter): Promise<VerdictsByTopic> {

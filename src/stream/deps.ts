@@ -7,6 +7,7 @@ import type { RecordSource } from '../kafka/port';
 import type { Clock } from '../lib/clock';
 import type { TopicPartition } from '../lib/topic-partition';
 import type { PublishVerdicts } from '../publishing/published-answer';
+import type { VerdictSupply } from '../publishing/verdict-supply';
 import type { WireFormat } from '../schema-registry/wire-format';
 import type { Metrics } from '../telemetry/metrics';
 
@@ -15,6 +16,8 @@ export interface StreamDeps {
   readonly intake: Pick<Intake, 'decide'>;
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
+  /** Kept up to date for `publishVerdicts`. */
+  readonly verdictSupply?: VerdictSupply;
   /** The cluster that `source` reads. */
   readonly cluster: ReadCluster;
   readonly readDecidedUpTo: ReadDecidedUpTo;

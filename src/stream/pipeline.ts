@@ -109,6 +109,7 @@ export class Pipeline {
   /** Begins no further batch. */
   stop(): void {
     this.isStopped = true;
+    this.deps.verdictSupply?.set(false);
   }
 
   /** Lanes that get records by the same fetch, or whose batch has ended, then begin in the same batch. */
@@ -120,15 +121,15 @@ export class Pipeline {
 
   private pump(): void {
     this.isPumpScheduled = false;
-    while (!this.isStopped) {
-      const lanes = this.candidates();
-      if (lanes.length === 0) return;
-      void this.run(lanes);
-    }
+    for (let lanes = this.candidates(); lanes.length > 0; lanes = this.candidates()) void this.run(lanes);
+    // Where few records wait, their verdicts must not wait for each other.
+    const isBehind = this.inFlight.size > 0 && bytesOf([...this.lanes()]) >= AHEAD_BYTES;
+    this.deps.verdictSupply?.set(isBehind && !this.isStopped);
   }
 
   /** The lanes of the next batch, in the order in which it takes their records; none where it has to wait. */
   private candidates(): Lane[] {
+    if (this.isStopped) return [];
     const { partitionsAtOnce, areRoundsShared } = this.deps;
     const batches = [...this.inFlight];
     if (batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging')) return [];

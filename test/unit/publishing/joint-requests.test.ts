@@ -1,6 +1,7 @@
 /** Requests with the verdicts of several batches: those that go together, and those that wait for nothing. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { MOST_ITEMS, makeJointRequests } from '../../../src/publishing/joint-requests';
+import { VerdictSupply } from '../../../src/publishing/verdict-supply';
 
 /** A clock that moves by `pass` alone. */
 class HandClock {
@@ -33,16 +34,21 @@ class HandClock {
 }
 
 function scene() {
+  const supply = new VerdictSupply();
   const clock = new HandClock();
   const requests: string[] = [];
   const answers: { resolve(): void; reject(error: Error): void }[] = [];
-  const sendToTopics = makeJointRequests<string>((byTopic) => {
-    const items = [...byTopic.values()].flat();
-    requests.push(items.length > 9 ? `${items.length} items` : items.join(' '));
-    return new Promise((resolve, reject) => {
-      answers.push({ resolve: () => resolve(byTopic), reject });
-    });
-  }, clock);
+  const sendToTopics = makeJointRequests<string>(
+    (byTopic) => {
+      const items = [...byTopic.values()].flat();
+      requests.push(items.length > 9 ? `${items.length} items` : items.join(' '));
+      return new Promise((resolve, reject) => {
+        answers.push({ resolve: () => resolve(byTopic), reject });
+      });
+    },
+    supply,
+    clock,
+  );
   const send = (items: readonly string[]) => sendToTopics(new Map([['t', items]]));
   const answer = async (error?: Error) => {
     const next = answers.shift();
@@ -50,7 +56,7 @@ function scene() {
     else next?.reject(error);
     await turn();
   };
-  return { clock, requests, send, sendToTopics, answer };
+  return { clock, supply, requests, send, sendToTopics, answer };
 }
 
 test('the first batch is sent at once, and those that come meanwhile go together, in their order [S9]', async () => {
@@ -107,4 +113,56 @@ test('a request that fails fails the batches in it, and the next one goes on', a
   await answer();
   await next;
   expect(requests).toEqual(['a', 'b c', 'd']);
+});
+
+describe('while more verdicts come soon', () => {
+  const batch = (length: number) => Array.from({ length }, () => 'x');
+
+  test('a request waits until it has 8,000', async () => {
+    const { supply, requests, send } = scene();
+    supply.set(true);
+    void send(batch(4_000));
+    void send(batch(3_999));
+    expect(requests).toEqual([]);
+    void send(['x']);
+    expect(requests).toEqual(['8000 items']);
+  });
+
+  test('a request waits until no more come', async () => {
+    const { supply, requests, send } = scene();
+    supply.set(true);
+    void send(['a']);
+    supply.set(true);
+    void send(['b']);
+    expect(requests).toEqual([]);
+    supply.set(false);
+    expect(requests).toEqual(['a b']);
+    void send(['c']);
+    expect(requests).toEqual(['a b']);
+  });
+
+  test('a request waits for half a second, and no longer', async () => {
+    const { clock, supply, requests, send } = scene();
+    supply.set(true);
+    void send(['a']);
+    await clock.pass(300);
+    void send(['b']);
+    await clock.pass(199);
+    expect(requests).toEqual([]);
+    await clock.pass(1);
+    expect(requests).toEqual(['a b']);
+  });
+
+  test('the next request waits as well, from its own first verdict on', async () => {
+    const { clock, supply, requests, send, answer } = scene();
+    void send(['a']);
+    supply.set(true);
+    await clock.pass(100);
+    void send(['b']);
+    await answer();
+    await clock.pass(499);
+    expect(requests).toEqual(['a']);
+    await clock.pass(1);
+    expect(requests).toEqual(['a', 'b']);
+  });
 });

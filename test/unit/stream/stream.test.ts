@@ -16,6 +16,7 @@ import type { Header } from '../../../src/lib/record-header';
 import type { TopicPartition } from '../../../src/lib/topic-partition';
 import { StoreError } from '../../../src/postgres/errors';
 import type { PublishVerdicts } from '../../../src/publishing/published-answer';
+import { VerdictSupply } from '../../../src/publishing/verdict-supply';
 import type { Decoded } from '../../../src/schema-registry/wire-format';
 import type { StreamDeps } from '../../../src/stream/deps';
 import { decodeRecords } from '../../../src/stream/record-queue';
@@ -159,6 +160,7 @@ function setUp(options: {
   recordFirstOffset?: StreamDeps['recordFirstOffset'];
   cluster?: StreamDeps['cluster'];
   areRoundsShared?: () => boolean;
+  verdictSupply?: VerdictSupply;
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
@@ -187,6 +189,7 @@ function setUp(options: {
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,
+    ...(options.verdictSupply && { verdictSupply: options.verdictSupply }),
     cluster: options.cluster ?? { id: 'A', name: '' },
     recordFirstOffset:
       options.recordFirstOffset ??
@@ -1246,6 +1249,42 @@ describe('the next batch of a partition', () => {
     await end(1);
     await clock.pass(BETWEEN_COMMITS);
     expect(source.commits.at(-1)).toBe('t/0 3');
+  });
+
+  it('makes more verdicts come soon, until few records wait or no batch is in flight [S9]', async () => {
+    const verdictSupply = new VerdictSupply();
+    let published = Promise.resolve();
+    const { send, end, deliverBytes, deliverLarge, clock } = await aPartition({
+      verdictSupply,
+      publish: () => published,
+    });
+    const states: Record<string, boolean> = {};
+    const note = (state: string) => {
+      states[state] = verdictSupply.isMoreComing;
+    };
+    deliverBytes(0, 0, 1_000);
+    await clock.pass(0);
+    note('few records wait');
+    deliverLarge(1, 5);
+    await send(0);
+    note('many wait');
+    await end(0);
+    await send(1);
+    note('batches follow each other');
+    const { promise, resolve } = Promise.withResolvers<void>();
+    published = promise;
+    for (const nth of [1, 2]) await end(nth);
+    note('all wait for the publication');
+    resolve();
+    await clock.pass(0);
+    note('it has ended');
+    expect(states).toEqual({
+      'few records wait': false,
+      'many wait': true,
+      'batches follow each other': true,
+      'all wait for the publication': false,
+      'it has ended': true,
+    });
   });
 
   it('begins also when its records come later', async () => {
