@@ -137,7 +137,10 @@ export function gamesSection(report: VerdictReport): Html {
   return html`<p class="lead">${shareText(refunded, bets)} of ${numberText(bets)} counted bets were refunded later: ${numberText(refunded)}.</p>
 ${rankedBars({
   id: 'refunds-chart',
-  title: `Refunded bets: the ${Math.min(found.length, MOST_GAME_BARS)} games with the most`,
+  title:
+    found.length === 1
+      ? 'Refunded bets: the only game with any'
+      : `Refunded bets: the ${Math.min(found.length, MOST_GAME_BARS)} games with the most`,
   rows: found.slice(0, MOST_GAME_BARS).map((row) => ({
     name: `${gameOf(row)} (${row.currency})`,
     value: row.refunded_bets,
