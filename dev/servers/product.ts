@@ -3,7 +3,7 @@
  * says.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { projectRoot } from './download';
 import type { Environment } from './types';
 
@@ -45,19 +45,29 @@ export function productCommand(cli: string, args: readonly string[]): ProgramCom
   };
 }
 
-/**
- * @throws if the product is not built, or its sources are newer than the build: that would be another product
- */
-export function requireProduct(cli: string = CLI, sources: string = SOURCES): void {
-  const built = statSync(cli, { throwIfNoEntry: false });
-  if (built === undefined)
-    throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
+interface BuildOf {
+  /** One of the files that the compiler writes. */
+  readonly file: string;
+  readonly sources: string;
+  /** The command that compiles them. */
+  readonly by: string;
+}
+
+/** @throws if there is no build, or its sources are newer: that would be another program */
+export function requireBuild({ file, sources, by }: BuildOf): void {
+  const nameOf = (path: string) => relative(projectRoot, path);
+  const built = statSync(file, { throwIfNoEntry: false });
+  if (built === undefined) throw new Error(`${nameOf(file)} is missing. Build it first: ${by}.`);
   const newer = readdirSync(sources, { recursive: true, encoding: 'utf8' }).find(
     (name) => name.endsWith('.ts') && statSync(join(sources, name)).mtimeMs > built.mtimeMs,
   );
   if (newer !== undefined)
-    throw new Error(`dist is older than src/${newer}. Build it again: make build, or npm run build.`);
+    throw new Error(`${nameOf(file)} is older than ${nameOf(join(sources, newer))}. Build it again: ${by}.`);
 }
+
+/** The same for the product. */
+export const requireProduct = (): void =>
+  requireBuild({ file: CLI, sources: SOURCES, by: 'make build, or npm run build' });
 
 /** The inherited part of an environment. */
 export const inheritedFrom = (environment: Environment): Record<string, string | undefined> =>

@@ -1,5 +1,5 @@
 /** The limits on a sender protect a well-behaved neighbour: see dev/bench/modes/neighbours.ts. */
-import { compile } from '../dev/programs';
+import { builtTools } from '../dev/programs';
 import { runCheck } from './run-check';
 
 /** All kinds take some five minutes, and run with the other long faults. */
@@ -9,7 +9,7 @@ jest.setTimeout(DEADLINE_MS + 10_000);
 
 let bench: string;
 beforeAll(() => {
-  bench = compile('test-neighbours').bench;
+  bench = builtTools().bench;
 });
 
 test('a hostile operator does not slow, stop or refuse its neighbour, by Kafka and by the webhook', async () => {

@@ -2,7 +2,7 @@
  * The cost of a decided event, beside an insert-only worker in the same run. A change that makes an event
  * expensive fails this test.
  */
-import { compile } from '../dev/programs';
+import { builtTools } from '../dev/programs';
 import { runCheck } from './run-check';
 
 const DEADLINE_MS = 240_000;
@@ -10,7 +10,7 @@ jest.setTimeout(DEADLINE_MS + 10_000);
 
 let bench: string;
 beforeAll(() => {
-  bench = compile('test-short').bench;
+  bench = builtTools().bench;
 });
 
 test('the worker keeps its cost and its rate beside insert-only (limits of dev/bench/modes/short.ts)', async () => {

@@ -15,8 +15,8 @@ import {
 } from './engines';
 import {
   type Build,
+  builtTools,
   closeDirectory,
-  compile,
   ending,
   openDirectory,
   type Program,
@@ -39,7 +39,7 @@ const KEEP_UP = "console.log('ready'); setInterval(() => {}, 1000);";
 let build: Build;
 let temporary: string;
 beforeAll(() => {
-  build = compile('test-containers');
+  build = builtTools();
 });
 beforeEach(() => {
   temporary = openDirectory();

@@ -14,7 +14,7 @@ import { ownServers, withAdmin } from '../support/servers';
 import {
   childrenOf,
   closeDirectory,
-  compile,
+  builtTools,
   ending,
   openDirectory,
   PROCESSES,
@@ -37,7 +37,7 @@ let temporary: string;
 beforeAll(async () => {
   // It runs the built product, and refuses one that is older than its sources.
   requireProduct();
-  demoFile = compile('test-demo').demo;
+  demoFile = builtTools().demo;
   servers = await ownServers({ need: ['kafka', 'postgres'], environment: PROCESSES });
   given = { KAFKA_BROKERS: servers.kafkaBrokers, DATABASE_URL: servers.databaseUrl };
 });

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { Client } from 'pg';
 import { until, within } from '../../dev/servers/deadline';
 import { identify, type ProcessIdentity } from '../../dev/servers/process-table';
-import { compileProject } from '../support/compile';
+import { requireBuild } from '../../dev/servers/product';
 import { kafkaClient } from '../support/servers';
 
 export const ROOT = resolve(__dirname, '../..');
@@ -30,16 +30,17 @@ let directory: string;
 const programs: ChildProcess[] = [];
 
 /**
- * To be called before all tests, with a unique name: other test files may run at the same time. The build is
- * below the checkout, so that it finds node_modules and the project's root.
+ * To be called before all tests.
+ *
+ * @throws where `make dev-build` has not compiled these sources
  */
-export function compile(name: string): Build {
-  const build = join(ROOT, 'build', name);
-  compileProject(join(ROOT, 'dev'), build);
-  const programOf = (command: string): string => join(build, 'dev', `${command}.js`);
+export function builtTools(): Build {
+  const built = join(ROOT, 'build', 'dev');
+  const programOf = (command: string): string => join(built, `${command}.js`);
+  requireBuild({ file: programOf('stack'), sources: join(ROOT, 'dev'), by: 'make dev-build' });
   return {
     stack: programOf('stack'),
-    servers: join(build, 'dev', 'servers'),
+    servers: join(built, 'servers'),
     demo: programOf('demo'),
     bench: programOf('bench'),
   };

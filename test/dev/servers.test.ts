@@ -13,7 +13,7 @@ import {
   type Build,
   childrenOf,
   closeDirectory,
-  compile,
+  builtTools,
   ending,
   openDirectory,
   PROCESSES,
@@ -35,7 +35,7 @@ jest.setTimeout(240_000);
 let build: Build;
 let temporary: string;
 beforeAll(() => {
-  build = compile('test-dev');
+  build = builtTools();
 });
 beforeEach(() => {
   temporary = openDirectory();

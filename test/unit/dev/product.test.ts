@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../../../dev/servers/download';
-import { inheritedFrom, productCommand, requireProduct } from '../../../dev/servers/product';
+import { inheritedFrom, productCommand, requireBuild } from '../../../dev/servers/product';
 
 let directory: string;
 beforeEach(() => {
@@ -50,19 +50,20 @@ test.each([
   expect(() => productCommand(file('cli.js', `${line}\n`), [])).toThrow('no variables or no options');
 });
 
-test('a product that was not built, or is older than its sources, is refused', () => {
+test('a program that was not built, or is older than its sources, is refused', () => {
   const sources = join(directory, 'src');
   mkdirSync(join(sources, 'inside'), { recursive: true });
   const cli = join(directory, 'cli.js');
-  expect(() => requireProduct(cli, sources)).toThrow('dist/cli.js is missing');
+  const require = () => requireBuild({ file: cli, sources, by: 'make build' });
+  expect(require).toThrow(/cli\.js is missing\. Build it first: make build\.$/);
   file('src/a.ts', '');
   const changed = file('src/inside/b.ts', '');
   file('cli.js', '');
   utimesSync(cli, 2_000, 2_000);
   for (const name of ['src/a.ts', 'src/inside/b.ts']) utimesSync(join(directory, name), 1_000, 1_000);
-  expect(() => requireProduct(cli, sources)).not.toThrow();
+  expect(require).not.toThrow();
   utimesSync(changed, 3_000, 3_000);
-  expect(() => requireProduct(cli, sources)).toThrow('dist is older than src/inside/b.ts');
+  expect(require).toThrow(/cli\.js is older than .*src\/inside\/b\.ts\. Build it again: make build\.$/);
 });
 
 test('no setting of the product is inherited from an environment', () => {
