@@ -248,9 +248,9 @@ function compile(): string {
 
 /** The command gets only the given settings, and the variables that programs need to run. */
 function environmentOf(settings: Settings): NodeJS.ProcessEnv {
-  const { PATH, HOME, TMPDIR } = process.env;
+  const { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE } = process.env;
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
-  return { PATH, HOME, TMPDIR, ...Object.fromEntries(given) };
+  return { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, ...Object.fromEntries(given) };
 }
 
 function parseLine(line: string): LogLine | null {
