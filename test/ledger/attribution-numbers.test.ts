@@ -171,8 +171,12 @@ describe('a change', () => {
 });
 
 describe('beside writers', () => {
+  const begun: Client[] = [];
+  // Those of a test that fails. An open transaction delays the end of the store.
+  afterEach(() => Promise.all(begun.splice(0).map((client) => client.end())));
   const begin = async () => {
     const client = new Client({ connectionString: store.url });
+    begun.push(client);
     await client.connect();
     await client.query('begin');
     return client;

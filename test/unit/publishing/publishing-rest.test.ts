@@ -1,4 +1,5 @@
 /** Retries of verdicts on several topics: an answer that is published once is not published again. */
+import { within } from '../../../dev/servers/deadline';
 import { outcomeOf } from '../../../src/domain/verdict/reasons';
 import { NEVER, systemClock } from '../../../src/lib/clock';
 import {
@@ -58,7 +59,8 @@ test('a topic that refuses blocks the webhook connections of its operator alone 
     ended: NEVER,
   });
   const ofBeta = publishing.publish({ connectionId: 'of-beta' }, [answerOf('beta', 1)]);
-  await publishing.publish({ connectionId: 'of-acme' }, [answerOf('acme', 2)]);
+  const ofAcme = publishing.publish({ connectionId: 'of-acme' }, [answerOf('acme', 2)]);
+  await within('acme is not blocked', 1_000, ofAcme);
   await publishing.publish({ connectionId: 'of-acme' }, [answerOf('acme', 3)]);
   expect(['of-beta', 'of-acme'].map((id) => publishing.isBlocked(id))).toEqual([true, false]);
   isRefused = false;
