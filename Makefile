@@ -3,13 +3,13 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 # Each layer of test/README.md that is a Jest project has a target. `unit` and `chart` have their own.
-LAYERS := fuzz simulation dev ledger mutants model stream webhook faults monitoring commands
+LAYERS := fuzz simulation dev ledger stores mutants model stream webhook faults monitoring commands
 
 # Each start of Node compiles less: half of the CPU of a short command is its start.
 export NODE_COMPILE_CACHE := $(CURDIR)/build/cache/compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help watch unit lint format generate build dev-build install stack demo example-wallet $(LAYERS) test test-faults simulate soak bench mutation \
+.PHONY: help watch unit lint format generate build dev-build install stack demo example-wallet $(LAYERS) test test-long test-faults simulate soak bench mutation \
   chart chart-tools cluster-test container-test manifests image audit sbom package clean
 
 help: ## list the targets
@@ -63,8 +63,11 @@ example-wallet: dev-build ## start a wallet on a Postgres of its own, for wallet
 	@exec node build/dev/example-wallet.js $(BUG)
 
 ##@ Tests
-test: dev-build ## run every check and every test, on real servers (28 minutes)
+test: dev-build ## run every check and every test, on real servers (19 minutes)
 	@node build/dev/test.js
+
+test-long: dev-build ## the same with more seeds and kills, and the tests that take minutes (an hour)
+	@LONG=1 FAULTS=all node build/dev/test.js
 
 test-faults: dev-build ## run the tests of every fault, also those of minutes, and print the results (20 minutes)
 	@node build/dev/faults.js
@@ -89,6 +92,7 @@ fuzz: ## random and hostile input
 simulation: ## the worker over models of its servers, in virtual time
 dev: ## the servers of development, and the demo
 ledger: ## decisions in Postgres
+stores: ## stores of every version and of many rows, and copies of them
 mutants: ## defects that a test has to notice
 model: ## random histories against a small model of the rules
 stream: ## the worker on Kafka

@@ -58,6 +58,7 @@ module.exports = {
     layer('dev'),
     layer('chart'),
     layer('ledger', servers),
+    layer('stores', servers),
     layer('mutants', postgres),
     layer('model', servers),
     layer('stream', servers),

@@ -10,6 +10,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { inRun } from './long-run';
 import { findPython, installPackages, type Python, runPython } from './python';
 import { projectRoot } from './servers/download';
 import { isNode } from './syntax';
@@ -25,8 +26,8 @@ for codec in ("utf-8", "ascii", "iso8859-1"):
 const PREPARE_DEADLINE_MS = 120_000;
 /** A repeatable run: FUZZ_SEED is for another one. */
 const SEED = 1;
-/** A run of CI: FUZZ_SECONDS is for a longer one. */
-const SECONDS = 30;
+/** FUZZ_SECONDS is for a longer run. */
+const SECONDS = inRun({ usual: 10, long: 30 });
 /** The fuzzer begins the last request before its time ends, and then makes a failure smaller. */
 const MORE_SECONDS = 120;
 const USAGE = 'usage: node build/dev/fuzzer.js DOCUMENT --url URL [--hooks FILE] [--seed N] [--seconds N]';
@@ -42,7 +43,7 @@ export interface FuzzRun {
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: FUZZ_SEED, or 1. */
   readonly seed?: number;
-  /** The time of the whole run: random requests fill its rest. Default: FUZZ_SECONDS, or 30. */
+  /** The time of the whole run: random requests fill its rest. Default: FUZZ_SECONDS, or 10. */
   readonly seconds?: number;
   /** More options of `schemathesis run`. */
   readonly options?: readonly string[];

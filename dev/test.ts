@@ -13,6 +13,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { getPriority, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { RUN_RESULTS } from './jest-results';
+import { inRun } from './long-run';
 import { projectRoot as ROOT } from './servers/download';
 import {
   BENCH,
@@ -37,6 +38,8 @@ const CHECK_DEADLINE_MS = 180_000;
  */
 const SERVER_WORKERS = 2;
 const COMPUTING_WORKERS = 1;
+/** Beside two others, at a lower priority than those. */
+const FOLLOWING_WORKERS = 2;
 /** Those of a run that has the machine to itself. */
 const ALONE_WORKERS = 2;
 /** Two files that measure at once would measure each other. */
@@ -48,7 +51,7 @@ const LITTLE_LOWER = 5;
 /** The lowest that exists. */
 const LOWEST = 19;
 /** Beyond the budget of all layers together: a test that still runs then hangs. */
-const JEST_DEADLINE_MS = 3_600_000;
+const JEST_DEADLINE_MS = inRun({ usual: 3_600_000, long: 10_800_000 });
 /** The servers of a run are stopped within this time. */
 const STOP_DEADLINE_MS = 45_000;
 const USAGE_EXIT_CODE = 2;
@@ -122,7 +125,8 @@ async function main(names: readonly string[]): Promise<number> {
         results.push(await testContainers(names.includes(CONTAINERS), isShared ? LOWER : 0));
         seconds.set(CONTAINERS, (performance.now() - began) / 1000);
       }
-      add(await runJest(following, RUN_RESULTS.following, { workers, lower: LITTLE_LOWER }));
+      const behind = { workers: FOLLOWING_WORKERS, lower: LITTLE_LOWER };
+      add(await runJest(following, RUN_RESULTS.following, behind));
     })(),
     (async () => {
       add(

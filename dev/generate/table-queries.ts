@@ -1,6 +1,6 @@
 /**
  * Queries beside the views in docs/tables.md: the fast form of each condition that no index of a view serves.
- * Each begins with a comment line. test/ledger/time-ranges.test.ts limits the blocks that each query reads.
+ * Each begins with a comment line. test/stores/time-ranges.test.ts limits the blocks that each query reads.
  */
 
 /** By the name of the view. */

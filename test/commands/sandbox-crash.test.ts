@@ -1,4 +1,5 @@
 /** A sandbox that is killed while it plays rounds, and an intake that is away. */
+import { inRun } from '../../dev/long-run';
 import { sleep } from '../../dev/servers/deadline';
 import { isObject } from '../../src/lib/json';
 import type { RunningSandbox } from '../support/sandbox';
@@ -7,7 +8,7 @@ import { SandboxWorld } from '../support/sandbox-world';
 jest.setTimeout(300_000);
 
 const PLAY = '/sandbox/playRound';
-const KILLS = 4;
+const KILLS = inRun({ usual: 2, long: 4 });
 const ROUNDS_A_LIFE = 6;
 
 let world: SandboxWorld;

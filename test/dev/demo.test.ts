@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { expected } from '../../dev/demo/feed';
+import { isLongRun } from '../../dev/long-run';
 import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { findOnPath } from '../../dev/servers/java';
@@ -12,9 +13,9 @@ import { answerNow } from '../../dev/servers/topics';
 import { type Problem, testWhere } from '../support/needed';
 import { ownServers, withAdmin } from '../support/servers';
 import {
+  builtTools,
   childrenOf,
   closeDirectory,
-  builtTools,
   ending,
   openDirectory,
   PROCESSES,
@@ -241,19 +242,25 @@ test('on given servers: its own topics and database, which are gone afterwards',
   expect(await whatIsLeft()).toEqual([]);
 });
 
-test.each([
+const MOMENTS: readonly (readonly [step: string, milliseconds: number])[] = [
   ['servers', 0],
-  ['migrate', 0],
   ['reference', 200],
+];
+const FURTHER_MOMENTS: typeof MOMENTS = [
+  ['migrate', 0],
   ['publish', 0],
-])('SIGINT after the line %s and %i ms leaves nothing on given servers', async (step, milliseconds) => {
-  const demo = runNode([demoFile], given);
-  await said(demo, new RegExp(`^ {2}${step}`, 'm'));
-  await sleep(milliseconds);
-  demo.process.kill('SIGINT');
-  expect([await ending(demo), demo.errors()]).toEqual([130, '']);
-  expect(await whatIsLeft()).toEqual([]);
-});
+];
+test.each(isLongRun ? [...MOMENTS, ...FURTHER_MOMENTS] : MOMENTS)(
+  'SIGINT after the line %s and %i ms leaves nothing on given servers',
+  async (step, milliseconds) => {
+    const demo = runNode([demoFile], given);
+    await said(demo, new RegExp(`^ {2}${step}`, 'm'));
+    await sleep(milliseconds);
+    demo.process.kill('SIGINT');
+    expect([await ending(demo), demo.errors()]).toEqual([130, '']);
+    expect(await whatIsLeft()).toEqual([]);
+  },
+);
 
 test('SIGINT while the worker decides leaves nothing on given servers', async () => {
   const demo = runNode([demoFile], given);
@@ -269,7 +276,7 @@ test('SIGINT while the worker decides leaves nothing on given servers', async ()
   expect(await whatIsLeft()).toEqual([]);
 });
 
-test.each([100, 400, 1_000, 3_000])(
+test.each(isLongRun ? [100, 400, 1_000, 3_000] : [100, 3_000])(
   'SIGINT %i ms after the start leaves no servers of its own',
   async (milliseconds) => {
     const demo = runNode([demoFile]);

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isLongRun } from '../../dev/long-run';
 import { MissingRequirementsError, startServers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { findJavas } from '../../dev/servers/java';
@@ -11,9 +12,9 @@ import { testWhere } from '../support/needed';
 import { freshDatabase, freshTopic, ownServers } from '../support/servers';
 import {
   type Build,
+  builtTools,
   childrenOf,
   closeDirectory,
-  builtTools,
   ending,
   openDirectory,
   PROCESSES,
@@ -73,7 +74,7 @@ test('make stack: prints addresses that work, and leaves nothing behind', async 
   expect(stackDirectories()).toEqual([]);
 });
 
-test.each([20, 150, 300, 500, 800])(
+test.each(isLongRun ? [20, 150, 300, 500, 800] : [20, 500])(
   'SIGINT %i ms into the start leaves nothing behind',
   async (milliseconds) => {
     const stack = runNode([build.stack]);

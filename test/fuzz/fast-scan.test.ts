@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { inRun } from '../../dev/long-run';
 import { scan } from '../../src/domain/event/fast-scan';
 import type { Connection } from '../../src/domain/reference';
 import { judgeBothWays } from '../support/both-ways';
@@ -12,7 +13,7 @@ import { aBrand, aConnection, anEvent, bytesOf } from '../support/builders';
 import { damaged, eventWith, MEANING, mutatedEvent, spliced, validEvent } from '../support/event-texts';
 
 /** FUZZ_RUNS=1000000 takes a quarter of an hour. */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 10_000);
+const RUNS = inRun({ usual: 3_000, long: 10_000, variable: 'FUZZ_RUNS' });
 jest.setTimeout(60_000 + RUNS * 5);
 
 // --- connections, so that brands and games are judged too

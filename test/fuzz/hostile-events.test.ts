@@ -3,13 +3,14 @@
  * are arbitrary here. test/fuzz/fast-scan.test.ts tests valid and invalid events.
  */
 import fc from 'fast-check';
+import { inRun } from '../../dev/long-run';
 import { judgeBothWays } from '../support/both-ways';
 import { anEvent, bytesOf } from '../support/builders';
 import { hostileBytes, hostileJson, hostileUnit } from '../support/hostile';
 import { judgingMs, ONE_BRAND, SEVERAL, World } from '../unit/domain/world';
 
 /** FUZZ_RUNS=1000000 takes an hour. */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 10_000);
+const RUNS = inRun({ usual: 3_000, long: 10_000, variable: 'FUZZ_RUNS' });
 jest.setTimeout(60_000 + RUNS * 10);
 
 const connection = fc.constantFrom(SEVERAL, ONE_BRAND);

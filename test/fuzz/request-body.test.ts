@@ -1,10 +1,11 @@
 /** The events of a batch as bytes (src/domain/event/request-body.ts), compared with JSON.parse. */
 import fc from 'fast-check';
+import { inRun } from '../../dev/long-run';
 import { readBody } from '../../src/domain/event/request-body';
 import { damaged } from '../support/event-texts';
 import { anyCharacter } from '../support/texts';
 
-const RUNS = Number(process.env.FUZZ_RUNS ?? 10_000);
+const RUNS = inRun({ usual: 3_000, long: 10_000, variable: 'FUZZ_RUNS' });
 jest.setTimeout(60_000 + RUNS * 5);
 
 const blanks = fc.stringMatching(/^[ \n\r\t]{0,3}$/);

@@ -2,9 +2,10 @@
 import Ajv2020 from 'ajv/dist/2020';
 import fc from 'fast-check';
 import { compareSchemas, type Direction } from '../../dev/compatibility/json-schema';
+import { inRun } from '../../dev/long-run';
 
 /** FUZZ_RUNS=100000 takes some minutes. */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 700);
+const RUNS = inRun({ usual: 300, long: 700, variable: 'FUZZ_RUNS' });
 
 type Schema = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,7 @@
 /** Numbers of attributions: each change is read once, in order, beside writers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
+import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import { runMigrations } from '../../src/ledger/migrate';
 import { grantRoles } from '../../src/ledger/roles';
@@ -19,7 +20,7 @@ import {
 import { dropRoles, makeRole } from '../support/roles';
 import { freshDatabase } from '../support/servers';
 
-const SEEDS = Number(process.env.INCREMENT_SEEDS ?? 12);
+const SEEDS = inRun({ usual: 4, long: 12, variable: 'INCREMENT_SEEDS' });
 
 let store: TestStore;
 beforeEach(async () => {

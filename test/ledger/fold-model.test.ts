@@ -2,6 +2,7 @@
  * The simulator's model of the store of a fold answers each statement as Postgres does. The fold of
  * promotions runs on Postgres, and the model runs each of its statements with the same values.
  */
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { type Fold, makeFold } from '../../src/fold/fold';
 import type { Row } from '../../src/postgres/pipeline';
@@ -24,7 +25,7 @@ import { freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 
-const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 3);
+const SEEDS = inRun({ usual: 2, long: 3, variable: 'PROMOTION_SEEDS' });
 
 let store: TestStore;
 beforeEach(async () => {

@@ -1,5 +1,6 @@
 /** Copies that read by the horizon, beside writers: each row once, in order, and none missing. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { HeldWriter, heldFor } from '../support/held-writer';
@@ -17,7 +18,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-const SEEDS = Number(process.env.INCREMENT_SEEDS ?? 12);
+const SEEDS = inRun({ usual: 4, long: 12, variable: 'INCREMENT_SEEDS' });
 const WRITERS = 4;
 const BATCHES = 12;
 /** Writers go on for this time, for a long run. */

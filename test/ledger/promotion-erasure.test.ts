@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import type { Fold } from '../../src/fold/fold';
 import { inSnapshot } from '../../src/postgres/snapshot';
@@ -33,7 +34,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 4);
+const SEEDS = inRun({ usual: 2, long: 4, variable: 'PROMOTION_SEEDS' });
 const READ = { applicationName: 'test', timeoutMs: 60_000 };
 
 async function apply(takeover: Takeover, ...flows: readonly string[]): Promise<void> {

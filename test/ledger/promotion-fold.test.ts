@@ -1,4 +1,5 @@
 /** The fold of promotions over a real ledger: equal to the fold of files, whatever the slices. */
+import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import { sleep } from '../../dev/servers/deadline';
 import type { Fold } from '../../src/fold/fold';
@@ -18,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 6);
+const SEEDS = inRun({ usual: 3, long: 6, variable: 'PROMOTION_SEEDS' });
 const DAILY =
   'id: daily, type: leaderboard, window: { every: day }, time_zone: UTC, points: [{ counts: bet, points: 1 }], keep_ranks: 3';
 const CONFIRMED = 'id: confirmed, type: bet_count, target: 2, completes: each, confirm_after: PT1S';

@@ -1,4 +1,5 @@
 /** `promo-intake promotions verify`: sound after each slice, and each damage made by hand is named. */
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { verifyPromotionsPart } from '../../src/commands/promotions-verify';
 import type { Fold } from '../../src/fold/fold';
@@ -21,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const SEEDS = Number(process.env.PROMOTION_SEEDS ?? 4);
+const SEEDS = inRun({ usual: 2, long: 4, variable: 'PROMOTION_SEEDS' });
 const READ = { applicationName: 'test', timeoutMs: 60_000 };
 const recount = (oneOf = 1): Promise<Recount> =>
   inSnapshot(store.url, READ, (reader) => recountPromotions(reader, oneOf));

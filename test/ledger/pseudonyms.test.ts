@@ -1,6 +1,7 @@
 /** Pseudonyms beside writers, and the views of readers, by the granted roles. */
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { type Fold, makeFold, type Results } from '../../src/fold/fold';
@@ -258,7 +259,9 @@ test('a verdict whose batch commits late has its pseudonym, since the coverage w
   expect((await stored()).map(([player]) => player)).toEqual(['ann', 'ben', 'cid']);
 });
 
-test.each(Array.from({ length: Number(process.env.PSEUDONYM_SEEDS ?? 4) }, (_, seed) => seed))(
+test.each(
+  Array.from({ length: inRun({ usual: 2, long: 4, variable: 'PSEUDONYM_SEEDS' }) }, (_, seed) => seed),
+)(
   'seed %i: beside writers, each verdict up to the coverage has a pseudonym, and a count of players is exact [Y3]',
   async (seed) => {
     let isDone = false;

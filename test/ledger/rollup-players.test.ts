@@ -1,6 +1,7 @@
 /** Players in the rollups: exact beside refunds, erasures and retention, and kept no longer than history. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { erasePlayer } from '../../src/ledger/operations';
 import { forgetDroppedPlayerSums } from '../../src/ledger/player-sums';
@@ -17,7 +18,7 @@ import {
   type TestStore,
 } from '../support/ledger';
 
-const SEEDS = Number(process.env.ROLLUP_SEEDS ?? 4);
+const SEEDS = inRun({ usual: 2, long: 4, variable: 'ROLLUP_SEEDS' });
 
 let store: TestStore;
 beforeEach(async () => {

@@ -1,5 +1,6 @@
 /** Rollups beside writers: equal to a count of all history, whatever happens to their process. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { aRollupFold, foldAll } from '../support/folds';
@@ -16,7 +17,7 @@ import {
   type TextRow,
 } from '../support/ledger';
 
-const SEEDS = Number(process.env.ROLLUP_SEEDS ?? 6);
+const SEEDS = inRun({ usual: 3, long: 6, variable: 'ROLLUP_SEEDS' });
 const WITHIN_MS = 20_000;
 
 let store: TestStore;

@@ -3,6 +3,7 @@
  * Time is real, with short terms. SEED repeats a run, and WALLET_SEEDS adds more.
  */
 import { join } from 'node:path';
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { freshStore, type TestStore } from '../support/ledger';
@@ -17,9 +18,10 @@ const FAULTS: readonly Fault[] = [
   ...(['none', 'none', 'none', 'reset', 'lost_by_reset', 'lost_by_silence', 'lost_by_cut'] as const),
   ...(['bare_500', 'internal', 'maintenance'] as const),
 ];
-const { SEED, WALLET_SEEDS = '2' } = process.env;
+const { SEED } = process.env;
+const COUNT = inRun({ usual: 1, long: 2, variable: 'WALLET_SEEDS' });
 const FIRST = Number(SEED ?? 1);
-const SEEDS = Array.from({ length: SEED === undefined ? Number(WALLET_SEEDS) : 1 }, (_, n) => FIRST + n);
+const SEEDS = Array.from({ length: SEED === undefined ? COUNT : 1 }, (_, n) => FIRST + n);
 
 jest.setTimeout(180_000);
 

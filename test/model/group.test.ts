@@ -3,6 +3,7 @@
  * rounds of the batches overlap, partitions move, and a worker that lost a partition continues with it for a
  * while. Afterwards the store must follow the rules, and the offsets must agree with it.
  */
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { freshStore, type TestStore } from '../support/ledger';
 import { Group, type GroupPlan } from './group';
@@ -10,7 +11,7 @@ import { makePlan, REFERENCE } from './plan';
 import { verify } from './verify';
 import { endBackends, record } from './writers';
 
-const RUNS = process.env.SEED === undefined ? Number(process.env.MODEL_RUNS ?? 4) : 1;
+const RUNS = process.env.SEED === undefined ? inRun({ usual: 2, long: 4, variable: 'MODEL_RUNS' }) : 1;
 jest.setTimeout(30_000 + RUNS * 30_000);
 
 const WORKERS = 3;

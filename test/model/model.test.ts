@@ -8,6 +8,7 @@
  * therefore fails again mostly, not always.
  */
 import { join } from 'node:path';
+import { inRun } from '../../dev/long-run';
 import { freshStore, type TestStore, type Writer } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { makePlan, type Plan, type PlannedPartition, type PlannedReader, REFERENCE } from './plan';
@@ -15,7 +16,7 @@ import { type Progress, pause, read } from './reading';
 import { placeOf, verify } from './verify';
 import { endBackends, record } from './writers';
 
-const RUNS = process.env.SEED === undefined ? Number(process.env.MODEL_RUNS ?? 4) : 1;
+const RUNS = process.env.SEED === undefined ? inRun({ usual: 2, long: 4, variable: 'MODEL_RUNS' }) : 1;
 jest.setTimeout(30_000 + RUNS * 30_000);
 
 const seeds = Array.from({ length: RUNS }, () =>

@@ -2,6 +2,7 @@
  * Many runs of the simulator. By default the seeds are the same each time; `make simulate` draws others, or
  * repeats one run.
  */
+import { inRun } from '../../dev/long-run';
 import { contentHashOf } from '../../src/domain/event/content-hash';
 import type { KeyedItem } from '../../src/domain/verdict/decide';
 import type { Origin } from '../../src/intake/delivery';
@@ -14,8 +15,8 @@ import { makePlan, WITHOUT_NOTHING } from './plan';
 import { describeFailure, type Failure, readWithout, shrink } from './shrink';
 import { type Sabotage, simulate } from './simulation';
 
-const { SEED, SEEDS, FIRST_SEED, WITHOUT } = process.env;
-const COUNT = Number(SEEDS ?? 1_000);
+const { SEED, FIRST_SEED, WITHOUT } = process.env;
+const COUNT = inRun({ usual: 350, long: 1_000, variable: 'SEEDS' });
 const FIRST = Number(FIRST_SEED ?? 1);
 /** Maximum number of runs for a pair of await and fault that no earlier run has brought about. */
 const MAX_RUNS_FOR_A_PAIR = 150;

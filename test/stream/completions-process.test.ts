@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AclOperationTypes, AclResourceTypes } from 'kafkajs';
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { projectRoot as ROOT } from '../../dev/servers/download';
@@ -23,6 +24,7 @@ import { killWorkers, RunningCommand, type Settings } from '../support/worker';
 import { startSecured, OPERATOR as USER } from './secured';
 
 const WITHIN_MS = 60_000;
+const KILLS = inRun({ usual: 1, long: 2 });
 jest.setTimeout(4 * WITHIN_MS);
 
 const PAGE = 'docs/operators/completions.md';
@@ -72,7 +74,7 @@ test('of two processes the one that works is killed: another goes on, nothing is
   let processes = [start(), start()];
   const isPublishing = (each: RunningCommand) => each.metric('promo_intake_completions_publishing');
   try {
-    for (let kills = 0; kills < 2; kills++) {
+    for (let kills = 0; kills < KILLS; kills++) {
       let worker: RunningCommand | undefined;
       await until('one process publishes', WITHIN_MS, async () => {
         const states = await Promise.all(processes.map((each) => isPublishing(each).catch(() => 0)));

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { compress as compressSnappy } from 'snappyjs';
 import { parse } from 'yaml';
+import { inRun } from '../../dev/long-run';
 import { until } from '../../dev/servers/deadline';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { withProducer } from '../support/kafka';
@@ -135,6 +136,8 @@ function manyHeaders(value: Buffer, count: number): Buffer {
 type Topics = 'hostile' | 'many' | 'shared' | 'good';
 const TOPIC = { partitions: 1, config: { 'max.message.bytes': String(16 * MEBIBYTE), 'retention.ms': '-1' } };
 const PARTITIONS = 12;
+/** Batches of each partition: one with a large key, one with a large header. */
+const IN_SEQUENCE = inRun({ usual: 2, long: 5 });
 const RECORDS_IN_A_BATCH = 2_000;
 
 /**
@@ -287,14 +290,14 @@ describe('large keys and headers, compressed', () => {
       beside(
         async ({ topics }, broker) => {
           for (let partition = 0; partition < PARTITIONS; partition++)
-            for (let index = 0; index < 5; index++) {
+            for (let index = 0; index < IN_SEQUENCE; index++) {
               const id = `many-${partition}-${index}`;
               const record = index % 2 === 0 ? inKey(id) : inHeader(id);
               await produceRaw(broker, topics.many, compressed('zstd', [record]), partition);
             }
-          return { many: 5 * PARTITIONS };
+          return { many: IN_SEQUENCE * PARTITIONS };
         },
-        async (world) => expect(await acceptedOf(world, 'many')).toBe(5 * PARTITIONS),
+        async (world) => expect(await acceptedOf(world, 'many')).toBe(IN_SEQUENCE * PARTITIONS),
       ),
     DEADLINE_MS,
   );

@@ -3,23 +3,28 @@
  * ends in a verdict or a dead letter. Memory stays within the limit of the process. FUZZ_RUNS=1000000 sends a
  * million records; a failure prints the seed.
  */
+import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { CompressionTypes } from 'kafkajs';
+import { inRun } from '../../dev/long-run';
 import { until } from '../../dev/servers/deadline';
 import { deleteTopics } from '../../dev/servers/topics';
 import { aBet, aLogin, anOperator, bytesOf } from '../support/builders';
 import { damaged, mutatedEvent, weighted } from '../support/event-texts';
 import { hostileBytes, hostileJson } from '../support/hostile';
 import { endOffsets, type Outgoing, produce } from '../support/kafka';
+import { encodeBatch, encodeRecords, produceRaw } from '../support/record-batch';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
 import { anyCharacter } from '../support/texts';
 import { framed, TestRegistry } from './registry';
 import { connectionOf, inWorld } from './world';
 
-const RUNS = Number(process.env.FUZZ_RUNS ?? 4_000);
+const RUNS = inRun({ usual: 2_000, long: 4_000, variable: 'FUZZ_RUNS' });
 /** Records are drawn and sent in rounds of this size, each with a seed of its own. */
 const ROUND = 2_000;
 const DEADLINE_MS = 90_000 + RUNS * 10;
+/** The number of the codec in a batch's attributes. */
+const GZIP = 1;
 const KIBIBYTE = 1024;
 const MEBIBYTE = 1024 * KIBIBYTE;
 const PARTITIONS = 3;
@@ -204,14 +209,14 @@ it(
     return inWorld(
       { topics: { main: partitions }, settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` } },
       async (world) => {
-        const large = Array.from({ length: each }, () => ({ value: Buffer.alloc(64 * KIBIBYTE) }));
+        const records = Array.from({ length: each }, () => ({ value: Buffer.alloc(64 * KIBIBYTE) }));
+        const body = gzipSync(encodeRecords(records));
+        const large = encodeBatch({ attributes: GZIP, body, count: each, lastOffsetDelta: each - 1 });
+        const [broker = ''] = world.brokers;
         for (let partition = 0; partition < partitions; partition++) {
-          const records = [...large, { value: bytesOf(aLogin({ event_id: `last-${partition}` })) }];
-          await produce(
-            world.topics.main,
-            records.map((record) => ({ ...record, partition })),
-            { compression: CompressionTypes.GZIP },
-          );
+          await produceRaw(broker, world.topics.main, large, partition);
+          const value = bytesOf(aLogin({ event_id: `last-${partition}` }));
+          await produce(world.topics.main, [{ value, partition }]);
         }
         const worker = await world.started();
         await world.untilDecided(partitions, DEADLINE_MS);
@@ -243,10 +248,11 @@ it(
         settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
       },
       async (world) => {
-        const compression = CompressionTypes.GZIP;
-        const value = Buffer.alloc(60 * MEBIBYTE);
+        const body = gzipSync(encodeRecords([{ value: Buffer.alloc(60 * MEBIBYTE) }]));
+        const large = encodeBatch({ attributes: GZIP, body, count: 1, lastOffsetDelta: 0 });
+        const [broker = ''] = world.brokers;
         for (let partition = 0; partition < partitions; partition++) {
-          await produce(world.topics.main, [{ value, partition }], { compression });
+          await produceRaw(broker, world.topics.main, large, partition);
           const login = bytesOf(aLogin({ event_id: `last-${partition}` }));
           await produce(world.topics.main, [{ value: login, partition, headers: claim }]);
         }

@@ -6,6 +6,7 @@ import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from 'pg';
+import { isLongRun } from '../../dev/long-run';
 import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { migrationNames, pendingMigrations, runMigrations } from '../../src/ledger/migrate';
@@ -26,6 +27,9 @@ import { startProgram } from '../support/program';
 import { databaseUrl, type FreshDatabase, freshDatabase, ownServers } from '../support/servers';
 
 jest.setTimeout(120_000);
+
+const EACH_OF_OLDER = 4;
+const NEWEST = 8;
 
 const databases: FreshDatabase[] = [];
 async function database(options = ''): Promise<string> {
@@ -217,7 +221,11 @@ describe('an earlier version is migrated to the same shape, with its rows', () =
   });
   afterAll(() => older.drop());
 
-  test.each(names)('%s [D1]', async (name) => {
+  // Rows of a version pass every later migration. So a usual run begins at the newest and some others.
+  const begun = names.filter(
+    (_, place) => isLongRun || place % EACH_OF_OLDER === 0 || place >= names.length - NEWEST,
+  );
+  test.each(begun)('%s [D1]', async (name) => {
     const later = names.slice(names.indexOf(name) + 1).map((each) => `${each}.sql`);
     await runMigrations(older.url, { upTo: `${name}.sql` });
     const url = await database(`template ${new URL(older.url).pathname.slice(1)}`);
