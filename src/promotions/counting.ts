@@ -2,6 +2,7 @@
  * Counts rows of the ledger in the progress of players, verdict by verdict (docs/rules.md, P1-P16). Files and
  * stores count by this code: a store restores the progress that its slice needs.
  */
+import { appended } from '../lib/appended';
 import type { ProgressStep } from './attempts';
 import { BEFORE_ALL, type PromotionWindow } from './calendar';
 import { Judge, type SliceEnd } from './judging';
@@ -44,12 +45,12 @@ export function hitsOf<V extends PromotionVersion>(
   entry: CountedEntry,
   at: bigint,
 ): Hit<V>[] {
-  const hits: Hit<V>[] = [];
+  let hits: Hit<V>[] = [];
   for (const version of versions) {
     if (version.removedAt !== null && at >= version.removedAt) continue;
     const match = matchEntry(version.promotion, entry);
     if (match === undefined || 'miss' in match || !isOf(version, match.window)) continue;
-    hits.push({ version, window: match.window, credits: match.credits });
+    hits = appended(hits, { version, window: match.window, credits: match.credits });
   }
   return hits;
 }

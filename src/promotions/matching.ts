@@ -1,4 +1,5 @@
 /** Which rows of progress an entry counts in, and why it counts in none (docs/rules.md, P1, P5-P9, P13). */
+import { appended } from '../lib/appended';
 import type { PromotionWindow } from './calendar';
 import { type CountedEntry, countedTimeOf } from './ledger-entry';
 import { type CompiledPromotion, NO_CURRENCY, type Term } from './terms';
@@ -38,13 +39,13 @@ export function matchEntry(promotion: CompiledPromotion, entry: CountedEntry): M
   if (window === undefined) return { miss: 'outside_window' };
   if (acceptsLate !== null && window.endsAt !== null && entry.decidedAt >= window.endsAt + acceptsLate)
     return { miss: 'late' };
-  const credits: Credit[] = [];
+  let credits: readonly Credit[] = [];
   /** Of several terms, the one that came nearest has the reason. */
   let nearest: MissReason | undefined;
   for (const term of terms) {
     if (term.kind !== entry.kind) continue;
     const miss = missOf(term, entry);
-    if (miss === undefined) credits.push(creditOf(promotion, term, entry));
+    if (miss === undefined) credits = appended(credits, creditOf(promotion, term, entry));
     else if (nearest === undefined || REASONS.indexOf(miss) > REASONS.indexOf(nearest)) nearest = miss;
   }
   if (credits.length > 0) return { window, credits };

@@ -1,4 +1,5 @@
 /** The progress of one player in one window of one promotion (docs/rules.md, P7-P12). */
+import { appended } from '../lib/appended';
 import { attainedBy, type ProgressRow, scoreOf } from './attainment';
 import { Attempts, type ProgressStep } from './attempts';
 import type { PromotionWindow } from './calendar';
@@ -59,7 +60,7 @@ export class PlayerProgress {
 
   add({ item, currency, amount }: Credit): void {
     const row = this.values.find((each) => each.item === item && each.currency === currency);
-    if (row === undefined) this.values.push({ item, currency, value: amount });
+    if (row === undefined) this.values = appended(this.values, { item, currency, value: amount });
     else row.value += amount;
   }
 
