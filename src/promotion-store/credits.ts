@@ -82,7 +82,12 @@ cross join lateral (select h.round_no, h.verdict_id, h.kind, h.outcome, h.event_
 where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
-/** The rows of a slice that may change progress, in no order. Memory holds one page of them at a time. */
+/**
+ * The rows of a slice that may change progress, in no order. Memory holds one page of them at a time.
+ *
+ * The first page needs no scan in pages, and may be empty. So it can be read before all pages of the slice
+ * before: a transaction has one such scan at a time.
+ */
 export async function* readCountedPages(
   session: Reader,
   slice: Slice,
@@ -93,7 +98,6 @@ export async function* readCountedPages(
   const attributed = session.query(HAS_ATTRIBUTIONS, [scope.operatorIds]);
   attributed.catch(() => {});
   for await (const ledger of readLedgerPages(session, slice, scope, records)) {
-    if (ledger.length === 0) continue;
     const credits = new Credits(slice.upTo);
     if (isTrue(await attributed))
       await credits.read(

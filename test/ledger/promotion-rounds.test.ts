@@ -1,6 +1,8 @@
 /** The records by which a refund finds the entries of its round (P11). */
+import { makeFold } from '../../src/fold/fold';
 import { inTransaction } from '../../src/postgres/transaction';
 import { applyPromotions } from '../../src/promotion-store/documents';
+import { makePromotionResults } from '../../src/promotion-store/results';
 import { OldRecords } from '../../src/promotion-store/round-records';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { foldPromotions } from '../support/promotion-progress';
@@ -45,6 +47,21 @@ test('the entries of a round are recorded as they are counted, and a refund take
   await acme.read(bet('e', 'r-1'), refund('x', 'r-1'), refund('y', 'r-1'));
   await foldPromotions(store.pool);
   expect(await counted()).toEqual([['p', '1']]);
+});
+
+test('parts of a slice that have refunds alone take their rounds back in one slice [P11]', async () => {
+  const acme = store.partition('acme');
+  const rounds = ['r-1', 'r-2', 'r-3'];
+  await acme.read(...rounds.map((round) => bet(round, round)), bet('kept', 'kept'));
+  await foldPromotions(store.pool);
+  for (const round of rounds) await acme.read(refund(`x-${round}`, round));
+  const goal = { rows: 1_000, ms: 60_000 };
+  const fold = makeFold(store.pool, makePromotionResults({ partRows: 1, progress: 1_000 }), {
+    ...{ holder: 'test', leaseMs: 60_000, slice: goal, fill: goal, now: () => performance.now() },
+  });
+  const before = await counted();
+  expect(await fold.step()).toMatchObject({ kind: 'slice', rows: rounds.length });
+  expect([before, await counted()]).toEqual([[['p', '4']], [['p', '1']]]);
 });
 
 test('a refund finds its entries by the records, not by a search of history [P11]', async () => {

@@ -30,6 +30,7 @@ export interface FoldSession {
   declare(rows: Text[][]): Text[][];
   /** The next page of the scan: the model has all rows in one. */
   nextPage(): Text[][];
+  endPages(): Text[][];
   /** @returns false where another transaction holds the lock of the fold */
   tryLock(): boolean;
   /** Waits for the lock of the fold. @throws StoreFailure */
@@ -69,7 +70,7 @@ const isCurrent = (session: FoldSession, shown: GenerationRow): boolean =>
 export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   fold_settings: () => [],
   next_page: (session) => session.nextPage(),
-  end_pages: () => [],
+  end_pages: (session) => session.endPages(),
   fold_lock(session, [, holder]) {
     const { fold } = session.seen;
     if (fold === null || !session.tryLock()) return [];

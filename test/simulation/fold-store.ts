@@ -128,7 +128,7 @@ export class FoldBackend {
   private draft: FoldTables | null = null;
   private requests = 0;
   /** The rows of the scan that is read in pages. */
-  private page: Text[][] = [];
+  private page: Text[][] | null = null;
 
   constructor(private readonly store: FoldStoreModel) {}
 
@@ -197,10 +197,15 @@ export class FoldBackend {
         return this.draft;
       },
       declare: (rows) => {
+        if (this.page !== null) throw new StoreFailure('42P03', 'the cursor exists already');
         this.page = rows;
         return [];
       },
-      nextPage: () => this.page.splice(0),
+      nextPage: () => this.page?.splice(0) ?? [],
+      endPages: () => {
+        this.page = null;
+        return [];
+      },
       tryLock: () => {
         store.holder ??= this;
         return store.holder === this;
@@ -247,6 +252,7 @@ export class FoldBackend {
   private over(): void {
     this.isOpen = false;
     this.draft = null;
+    this.page = null;
     if (this.store.holder === this) this.store.holder = null;
   }
 
