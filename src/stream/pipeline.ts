@@ -122,8 +122,10 @@ export class Pipeline {
   private pump(): void {
     this.isPumpScheduled = false;
     for (let lanes = this.candidates(); lanes.length > 0; lanes = this.candidates()) void this.run(lanes);
-    // Where few records wait, their verdicts must not wait for each other.
-    const isBehind = this.inFlight.size > 0 && bytesOf([...this.lanes()]) >= AHEAD_BYTES;
+    // Where few records wait, their verdicts must not wait for each other. Those of an undecided lane do not
+    // come soon, however many they are.
+    const lanes = [...this.lanes()].filter(({ undecided }) => undecided === null);
+    const isBehind = this.inFlight.size > 0 && bytesOf(lanes) >= AHEAD_BYTES;
     this.deps.verdictSupply?.set(isBehind && !this.isStopped);
   }
 

@@ -1287,6 +1287,30 @@ describe('the next batch of a partition', () => {
     });
   });
 
+  it('makes no verdicts come soon while the other records are of an undecided partition [S9] [U3]', async () => {
+    const verdictSupply = new VerdictSupply();
+    let end = (): void => undefined;
+    const decide: Decide = (from, envelopes) =>
+      from.partition === 0
+        ? storeIsDown(from, envelopes)
+        : new Promise((resolve) => {
+            end = () => resolve(decideAll(from, envelopes));
+          });
+    const { clock, assign, deliverBytes, stream } = setUp({ decide, batchEvents: 1, verdictSupply });
+    await assign(0, 1);
+    for (let offset = 0; offset < 5; offset++) deliverBytes(0, offset, MEBIBYTE);
+    await clock.pass(0);
+    expect(stream.undecided().length).toBe(1);
+    deliverBytes(1, 0, 1_000);
+    await clock.pass(0);
+    const whileFewAreDecided = verdictSupply.isMoreComing;
+    end();
+    await clock.pass(0);
+    deliverBytes(1, 1, MEBIBYTE);
+    await clock.pass(0);
+    expect([whileFewAreDecided, verdictSupply.isMoreComing]).toEqual([false, true]);
+  });
+
   it('begins also when its records come later', async () => {
     const { begun, send, end, clock, deliverLarge } = await aPartition();
     deliverLarge(0, 1);
