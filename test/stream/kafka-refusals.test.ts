@@ -7,6 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type AclEntry, AclOperationTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
 import type { Servers } from '../../dev/servers';
+import { makeKafka } from '../../src/kafka/client/client';
+import { readRecords } from '../../src/kafka/consumer/range-reader';
+import { makeLogger } from '../../src/telemetry/logger';
 import { allowing, createAcls } from '../support/acls';
 import { produce } from '../support/kafka';
 import { kafkaClient, ownServers, withAdmin } from '../support/servers';
@@ -126,6 +129,35 @@ describe('a user without ACLs', () => {
     );
     expect(await refused(['dead-letters', 'list'], asUser())).toMatch(
       /Topic authorization failed|not authorized.* Grant the Kafka user of this process Read on the topic/i,
+    );
+  });
+
+  test('for reading is refused by its reason, also where the client ends before it commits offsets', async () => {
+    const { main: topic } = world.topics;
+    const kafka = makeKafka(
+      {
+        brokers: servers.kafkaListeners.USERS?.split(',') ?? [],
+        clientId: 'promo-test',
+        sasl: { mechanism: 'PLAIN', username: USER, password: () => 'secret' },
+      },
+      makeLogger('silent'),
+    );
+    const makeConsumer = kafka.consumer.bind(kafka);
+    kafka.consumer = (options) => {
+      const consumer = makeConsumer(options);
+      const stopped = new Promise((resolve) => consumer.on(consumer.events.STOP, resolve));
+      return {
+        ...consumer,
+        async commitOffsets(offsets) {
+          await stopped;
+          return consumer.commitOffsets(offsets);
+        },
+      };
+    };
+    const range = { topic, partition: 0, from: 0, to: 1 };
+    const reading = { groupId: world.groupId, purpose: 'replay', ranges: [range] };
+    await expect(readRecords(kafka, reading, async () => true, makeLogger('silent'))).rejects.toThrow(
+      /Topic authorization failed/i,
     );
   });
 });

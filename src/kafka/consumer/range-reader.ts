@@ -24,6 +24,9 @@ const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 const RECORDS_AT_ONCE = 8_000;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 
+/** A client that has ended reports the reason within this time. */
+const END_REPORT_MS = 2_000;
+
 /** Offsets of a partition from `from` up to, but without, `to`. */
 export interface Range extends TopicPartition {
   readonly from: number;
@@ -241,18 +244,25 @@ async function commitOffsets(
 ): Promise<void> {
   const consumer = kafka.consumer({ groupId, sessionTimeout: sessionTimeoutOf(kafka) });
   let refused: Error | undefined;
-  consumer.on(consumer.events.CRASH, ({ payload }) => {
-    // Once a client has ended, all further requests fail without naming the reason.
-    refused = sessionRefusal(kafka, payload.error) ?? (payload.restart ? undefined : payload.error);
+  const ended = new Promise<void>((resolve) => {
+    consumer.on(consumer.events.CRASH, ({ payload }) => {
+      refused = sessionRefusal(kafka, payload.error) ?? (payload.restart ? undefined : payload.error);
+      resolve();
+    });
   });
   try {
     await consumer.connect();
     await consumer.subscribe({ topics: [...new Set(offsets.map(({ topic }) => topic))] });
     await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: async () => {} });
-    if (refused !== undefined) throw refused;
-    await consumer.commitOffsets(
-      offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
-    );
+    await consumer
+      .commitOffsets(
+        offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
+      )
+      .catch(async (error: unknown) => {
+        // A client that ends fails all requests, and reports the reason once it is disconnected.
+        await Promise.race([ended, systemClock.sleep(END_REPORT_MS, NEVER)]);
+        throw refused ?? error;
+      });
   } finally {
     await consumer.disconnect();
   }
