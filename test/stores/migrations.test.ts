@@ -518,7 +518,7 @@ test('one that is killed in the middle does not block the next [D1] [U1]', async
   for (const relation of RELATIONS) {
     const url = await database();
     await inTheMiddle(url, relation, async (holder) => {
-      const program = startProgram(join(__dirname, 'migrate-program.ts'), { DATABASE_URL: url });
+      const program = startProgram(join(__dirname, '../support/migrate-program.ts'), { DATABASE_URL: url });
       try {
         await untilItWaits(holder);
       } finally {

@@ -3,6 +3,7 @@
  * wait for anything.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { until, within } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
 import type { End } from './worker';
@@ -28,7 +29,9 @@ export interface RunningProgram {
   kill(): Promise<End>;
 }
 
+/** @throws where there is no such file: it would end before anything waits for it */
 export function startProgram(file: string, environment: Readonly<Record<string, string>>): RunningProgram {
+  if (!existsSync(file)) throw new Error(`there is no program ${file}`);
   const child = spawn(process.execPath, ['-e', RUN, file], {
     cwd: projectRoot,
     env: { ...process.env, ...environment },

@@ -1,4 +1,4 @@
-/** A migrator to be killed: see migrations.test.ts. */
+/** A migrator to be killed. */
 import { runMigrations } from '../../src/ledger/migrate';
 
 void runMigrations(process.env.DATABASE_URL ?? '');
