@@ -21,8 +21,7 @@ export const declared = ({ name, text }: Statement): Statement => ({
  * @param begun the answer to the statement that begins the scan. The first page comes in the same round trip
  */
 export async function* pagesOf(reader: Reader, begun: Promise<unknown>): AsyncGenerator<Row[]> {
-  const [, first] = await Promise.all([begun, reader.query(FETCH)]);
-  let page = first;
+  let [, page] = await Promise.all([begun, reader.query(FETCH)]);
   for (; page.length === PAGE_ROWS; page = await reader.query(FETCH)) yield page;
   yield page;
   await reader.query(CLOSE);
