@@ -7,6 +7,8 @@ import type { Problem } from './needed';
 const JAVA_VERSION = 17;
 /** That of the Kafka client. */
 const GO_MINOR = 26;
+/** 8.1: each part of the version has two digits, as in PHP's own number. */
+const PHP_VERSION_ID = 80_100;
 const VERSION_DEADLINE_MS = 10_000;
 
 /** Variables that the tools of a language need. */
@@ -35,5 +37,16 @@ export function findGo(environment: Environment = process.env): Toolchain | Prob
   });
   const [, minor] = /^go1\.(\d+)/.exec(stdout ?? '') ?? [];
   if (Number(minor ?? 0) < GO_MINOR) return { problem: `go is ${stdout?.trim()}: ${remedy}` };
+  return { environment: {} };
+}
+
+/** PHP with the extension curl. */
+export function findPhp(environment: Environment = process.env): Toolchain | Problem {
+  const remedy = 'apt-get install php-cli php-curl';
+  const executable = findOnPath('php', environment);
+  if (executable === undefined) return { problem: `php is missing: ${remedy}` };
+  const ask = `echo PHP_VERSION_ID >= ${PHP_VERSION_ID} && extension_loaded('curl') ? 'yes' : PHP_VERSION;`;
+  const { stdout } = spawnSync(executable, ['-r', ask], { encoding: 'utf8', timeout: VERSION_DEADLINE_MS });
+  if (stdout !== 'yes') return { problem: `php is ${stdout}, or has no extension curl: ${remedy}` };
   return { environment: {} };
 }

@@ -8,7 +8,7 @@ import { HOOK, secret, withWebhook } from '../stream/scene';
 import { aBet, aLogin } from '../support/builders';
 import { testWhere } from '../support/needed';
 import { kafkaBrokers } from '../support/servers';
-import { findGo, findJdk, type Toolchain } from '../support/toolchains';
+import { findGo, findJdk, findPhp, type Toolchain } from '../support/toolchains';
 import { killWorkers } from '../support/worker';
 
 const RUN_DEADLINE_MS = 300_000;
@@ -22,9 +22,11 @@ const page = readFileSync(join(projectRoot, 'docs', 'producers.md'), 'utf8');
 
 /** The files that the page shows, by name. The first line of each has its name in a comment. */
 const files = new Map(
-  [...page.matchAll(/^```(?:python|js|java|go|xml)\n(?:#|\/\/|<!--) (\S+)(?: -->)?\n(.*?)^```$/gms)].map(
-    ([, name = '', text = '']) => [name, text],
-  ),
+  [
+    ...page.matchAll(
+      /^```(?:python|js|java|go|php|xml)\n((?:<\?php )?(?:#|\/\/|<!--) (\S+)(?: -->)?\n.*?)^```$/gms,
+    ),
+  ].map(([, text = '', name = '']) => [name, text]),
 );
 
 /** The commands that the page shows for a language: how to install packages by each way. */
@@ -36,9 +38,9 @@ const installs = (language: string): string[] =>
 
 type Way = 'webhook' | 'kafka';
 
-/** The commands of the table: how to run the program of a language. */
+/** The commands of the table: how to run the program of a language. PHP has one for the webhook alone. */
 const commands = new Map(
-  [...page.matchAll(/^\| \[(\w+)\]\(.*?\| `(.*?)` \| `(.*?)` \|$/gm)].map(
+  [...page.matchAll(/^\| \[(\w+)\]\(.*?\| `(.*?)` \|(?: `(.*?)`)? \|$/gm)].map(
     ([, language = '', webhook = '', kafka = '']) => [language, { webhook, kafka }],
   ),
 );
@@ -145,10 +147,10 @@ const sendsByKafka = (produce: Run) =>
 
 test('the page has a program of each language for each way, and a command that runs it', () => {
   expect([...files.keys()]).toEqual([
-    ...['send.py', 'send.mjs', 'pom.xml', 'Send.java', 'send.go'],
+    ...['send.py', 'send.mjs', 'pom.xml', 'Send.java', 'send.go', 'send.php'],
     ...['produce.py', 'produce.mjs', 'Produce.java', 'produce.go'],
   ]);
-  expect([...commands.keys()]).toEqual(['Python', 'JavaScript', 'Java', 'Go']);
+  expect([...commands.keys()]).toEqual(['Python', 'JavaScript', 'Java', 'Go', 'PHP']);
   expect(installs('Java')).toHaveLength(1);
   expect(installs('Go')).toHaveLength(2);
 });
@@ -169,3 +171,5 @@ describe.each([
 
   testWhere(findGo())('Go sends', async (go) => sends(runOf('Go', way, await pagePackages('Go', go))));
 });
+
+testWhere(findPhp())('by webhook PHP sends', () => sendsByTheWebhook(runOf('PHP', 'webhook', {})));
