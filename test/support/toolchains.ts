@@ -50,3 +50,20 @@ export function findPhp(environment: Environment = process.env): Toolchain | Pro
   if (stdout !== 'yes') return { problem: `php is ${stdout}, or has no extension curl: ${remedy}` };
   return { environment: {} };
 }
+
+/** pg_dump and pg_restore, and the major version of Postgres that they belong to. */
+export interface DumpTools {
+  readonly version: string;
+  readonly dump: string;
+  readonly restore: string;
+}
+
+export function findDumpTools(environment: Environment = process.env): DumpTools | Problem {
+  const remedy = 'apt-get install postgresql-client';
+  const [dump, restore] = ['pg_dump', 'pg_restore'].map((name) => findOnPath(name, environment));
+  if (dump === undefined || restore === undefined) return { problem: `pg_dump is missing: ${remedy}` };
+  const { stdout } = spawnSync(dump, ['--version'], { encoding: 'utf8', timeout: VERSION_DEADLINE_MS });
+  const [, version] = / (\d+)\./.exec(stdout ?? '') ?? [];
+  if (version === undefined) return { problem: `pg_dump does not name its version: ${remedy}` };
+  return { version, dump, restore };
+}
