@@ -6,7 +6,10 @@ import { code, codeBlock, codes, document, generatedFrom, paragraph, table } fro
 export function renderConfiguration(command: string): string {
   const names = Object.keys(SETTINGS).filter(isSetting);
   return document([
-    generatedFrom('SETTINGS in src/config/config.ts and src/config/, and COMMANDS in src/cli.ts', command),
+    generatedFrom(
+      'SETTINGS in src/config/config.ts and src/config/, and the tables of src/commands',
+      command,
+    ),
     '# Configuration',
     paragraph(
       'All settings are environment variables. An empty variable counts as absent. Each command reads the settings that list it',

@@ -10,7 +10,7 @@ import {
   COMPLETIONS_SETTINGS,
   CONSOLE_SETTINGS,
   PUBLISHING_WEBHOOK_SETTINGS,
-} from '../../src/commands/settings';
+} from '../../src/commands/shared/settings';
 import { SETTINGS, settingsOf } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
 import {

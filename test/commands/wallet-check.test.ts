@@ -8,7 +8,7 @@ import { BUG_NAMES, BUGS, type BugName } from '../../dev/example-wallet/bugs';
 import { type RunningWallet, startExampleWallet } from '../../dev/example-wallet/server';
 import { projectRoot } from '../../dev/servers/download';
 import { freePort } from '../../dev/servers/ports';
-import { walletCheck } from '../../src/commands/wallet-check';
+import { walletCheck } from '../../src/commands/wallet/wallet-check';
 import { NEVER, systemClock } from '../../src/lib/clock';
 import type { WalletProfile } from '../../src/wallet/profile';
 import { parseProfile } from '../../src/wallet/profile-file';

@@ -7,7 +7,7 @@ import type { Page } from 'playwright-core';
 import { makeCheckPage } from '../../dev/check-page';
 import { until } from '../../dev/servers/deadline';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { check } from '../../src/commands/check';
+import { check } from '../../src/commands/operators/check';
 import { isObject } from '../../src/lib/json';
 import { accessibilityProblems, testInBrowser } from '../support/browser';
 import { aBet, aDeposit } from '../support/builders';

@@ -1,7 +1,7 @@
 /** `promo-intake promotions verify`: sound after each slice, and each damage made by hand is named. */
 import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
-import { verifyPromotionsPart } from '../../src/commands/promotions-verify';
+import { verifyPromotionsPart } from '../../src/commands/promotions/verify';
 import type { Fold } from '../../src/fold/fold';
 import { erasePlayer } from '../../src/ledger/operations';
 import { grantRoles, type Role } from '../../src/ledger/roles';

@@ -225,7 +225,7 @@ describe('a collector that', () => {
 });
 
 test('a worker without tracing does not load the SDK', () => {
-  const loaded = `require(${JSON.stringify(program().replace(/cli\.js$/, 'commands/worker.js'))});
+  const loaded = `require(${JSON.stringify(program().replace(/cli\.js$/, 'commands/intake/worker.js'))});
     console.log(Object.keys(require.cache).filter((path) => /opentelemetry.(sdk|exporter|otlp|core|resources)/.test(path)).length)`;
   expect(execFileSync(process.execPath, ['-e', loaded], { encoding: 'utf8' })).toBe('0\n');
 });

@@ -30,6 +30,9 @@ import {
  *
  * Rollups and pseudonyms use fold, and all three reach the store by postgres.
  *
+ * Of the rooms of commands, all may import shared, and those with services may import services. Retention and
+ * verification of the store include promotions.
+ *
  * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
  * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
  * table.
@@ -129,37 +132,93 @@ export const LAYERS = {
     mayImport: ['lib', 'domain', 'promotions', 'markup', 'postgres'],
   },
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
-  commands: {
-    files: /^src\/commands\//,
+  'commands/shared': {
+    files: /^src\/commands\/shared\//,
+    mayImport: ['lib', 'config', 'reference-file', 'cli', 'postgres', 'ledger'],
+  },
+  'commands/services': {
+    files: /^src\/commands\/services\//,
     mayImport: [
-      ...[
-        'lib',
-        'config',
-        'contract',
-        'wallet',
-        'wallet-check',
-        'sandbox',
-        'try',
-        'console',
-        'report',
-        'telemetry',
-        'domain',
-        'check',
-        'reference-file',
-        'promotions',
-        'promotion-file',
-        'promotion-store',
-        'postgres',
-        'ledger',
-        'intake',
-        'publishing',
-        'promotion-publishing',
-      ],
-      ...['fold', 'rollups', 'pseudonyms', 'reconciliation', 'stream', 'webhook', 'schema-registry', 'cli'],
-      ...['kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
+      ...['lib', 'config', 'domain', 'telemetry', 'cli', 'postgres', 'ledger', 'fold'],
+      ...['intake', 'publishing', 'stream', 'kafka/client', 'kafka/producer'],
+      ...['commands/shared'],
     ],
   },
-  main: { files: /^src\/cli\.ts$/, mayImport: ['cli', 'commands', 'config', 'domain'] },
+  'commands/intake': {
+    files: /^src\/commands\/intake\//,
+    mayImport: [
+      ...['lib', 'config', 'domain', 'check', 'reference-file', 'telemetry', 'cli'],
+      ...['postgres', 'ledger', 'intake', 'publishing', 'reconciliation', 'stream'],
+      ...['webhook', 'try', 'schema-registry', 'kafka/port', 'kafka/client', 'kafka/admin'],
+      ...['kafka/consumer'],
+      ...['commands/shared', 'commands/services'],
+    ],
+  },
+  'commands/records': {
+    files: /^src\/commands\/records\//,
+    mayImport: [
+      ...['lib', 'config', 'domain', 'check', 'telemetry', 'cli', 'postgres', 'ledger'],
+      ...['intake', 'publishing', 'stream', 'schema-registry', 'kafka/protocol'],
+      ...['kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
+      ...['commands/shared', 'commands/services'],
+    ],
+  },
+  'commands/operators': {
+    files: /^src\/commands\/operators\//,
+    mayImport: [
+      ...['lib', 'config', 'domain', 'check', 'reference-file', 'telemetry', 'cli'],
+      ...['postgres', 'ledger', 'publishing', 'reconciliation', 'webhook', 'console'],
+      ...['commands/shared', 'commands/services'],
+    ],
+  },
+  'commands/promotions': {
+    files: /^src\/commands\/promotions\//,
+    mayImport: [
+      ...['lib', 'config', 'domain', 'check', 'reference-file', 'telemetry', 'cli'],
+      ...['postgres', 'ledger', 'fold', 'promotions', 'promotion-file', 'promotion-store'],
+      ...['publishing', 'promotion-publishing', 'kafka/client', 'kafka/producer'],
+      ...['commands/shared', 'commands/services'],
+    ],
+  },
+  'commands/analysts': {
+    files: /^src\/commands\/analysts\//,
+    mayImport: [
+      ...['lib', 'config', 'cli', 'fold', 'rollups', 'pseudonyms', 'report'],
+      ...['commands/shared', 'commands/services'],
+    ],
+  },
+  'commands/wallet': {
+    files: /^src\/commands\/wallet\//,
+    mayImport: [
+      ...['lib', 'config', 'contract', 'reference-file', 'telemetry', 'cli', 'postgres'],
+      ...['ledger', 'wallet', 'wallet-check', 'sandbox', 'webhook'],
+      ...['commands/shared', 'commands/services'],
+    ],
+  },
+  'commands/store': {
+    files: /^src\/commands\/store\//,
+    mayImport: [
+      ...['lib', 'config', 'contract', 'domain', 'reference-file', 'telemetry', 'cli'],
+      ...['postgres', 'ledger', 'promotions', 'promotion-store'],
+      ...['commands/shared', 'commands/promotions'],
+    ],
+  },
+  'commands/diagnosis': {
+    files: /^src\/commands\/diagnosis\//,
+    mayImport: [
+      ...['lib', 'config', 'telemetry', 'cli', 'ledger', 'kafka/port', 'kafka/client'],
+      ...['kafka/admin', 'kafka/consumer'],
+      ...['commands/shared', 'commands/services', 'commands/promotions'],
+    ],
+  },
+  main: {
+    files: /^src\/cli\.ts$/,
+    mayImport: [
+      'cli',
+      ...['commands/store', 'commands/intake', 'commands/diagnosis', 'commands/records'],
+      ...['commands/operators', 'commands/promotions', 'commands/analysts', 'commands/wallet'],
+    ],
+  },
 } as const satisfies Record<string, { files: RegExp; mayImport: readonly string[] }>;
 type Layer = keyof typeof LAYERS;
 
@@ -458,7 +517,7 @@ function checkEnvironment({ path, source: { nodes, lineOf } }: Module): Problem[
       )
       .map((call) => argumentOf(call, 0)),
   );
-  const isCommand = layerOf(path) === 'commands';
+  const isCommand = layerOf(path)?.startsWith('commands/');
   const whole = nodes.filter((node) => nameOf(node) === 'process');
   const membered = new Set(nodes.map((node) => memberOf(node)?.object));
   return [
@@ -473,7 +532,7 @@ function checkEnvironment({ path, source: { nodes, lineOf } }: Module): Problem[
 
 function checkConsole({ path, source: { nodes, lineOf } }: Module): Problem[] {
   const layer = layerOf(path);
-  if (layer === 'main' || layer === 'cli' || layer === 'commands') return [];
+  if (layer === 'main' || layer === 'cli' || layer?.startsWith('commands/')) return [];
   return nodes
     .filter((node) => nameOf(node) === 'console')
     .map((node) => ({ rule: 'console', message: `${path}:${lineOf(node)}: prints; return it, or log it` }));

@@ -1,6 +1,6 @@
 /** The settings that the sources of the commands read, by their calls of `readConfig`. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import {
   argumentOf,
   isEnvironment,
@@ -10,7 +10,7 @@ import {
   type SyntaxNode,
   textOf,
 } from '../../dev/syntax';
-import * as commandSettings from '../../src/commands/settings';
+import * as commandSettings from '../../src/commands/shared/settings';
 import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config/config';
 
 /** The named lists. */
@@ -19,7 +19,7 @@ const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings)
 /**
  * The settings that each file requests from `readConfig`.
  *
- * @param directory of the commands
+ * @param directory of a room of commands
  * @throws where a call of `readConfig` names its settings in a form that this function cannot read
  */
 export function settingsByFile(directory: string): Map<string, ReadonlySet<string>> {
@@ -32,7 +32,7 @@ export function settingsByFile(directory: string): Map<string, ReadonlySet<strin
       const names = listOf(argument) ?? LISTS.get(nameOf(argument) ?? '');
       if (names === undefined)
         throw new Error(
-          `src/commands/${file}: write the settings of readConfig as a list, or name one of src/commands/settings.ts`,
+          `${join(basename(directory), file)}: write the settings of readConfig as a list, or name one of src/commands/shared/settings.ts`,
         );
       return names;
     });

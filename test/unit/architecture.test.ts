@@ -70,9 +70,10 @@ describe('files that keep the rules', () => {
         "import { leap } from './money';\n// any process.env in a comment, or in\nexport const s = 'console.log(any)';",
       'src/ledger/decide-batch.ts':
         "import { Pool } from 'pg';\nimport type { Logger } from 'pino';\nimport { s } from '../domain/event/event';",
-      'src/commands/worker.ts':
-        "import { readConfig } from '../config/config';\nconsole.log(readConfig(process.env));\nprocess.on('SIGTERM', () => process.exit(1));",
-      'src/cli.ts': "void import('./commands/worker.js');\nprocess.exitCode = 1;",
+      'src/commands/intake/worker.ts':
+        "import { readConfig } from '../../config/config';\nconsole.log(readConfig(process.env));\nprocess.on('SIGTERM', () => process.exit(1));",
+      'src/commands/intake/commands.ts': "void import('./worker.js');",
+      'src/cli.ts': "void import('./commands/intake/commands.js');\nprocess.exitCode = 1;",
     });
     expect(findProblems(files)).toEqual([]);
   });
@@ -215,8 +216,8 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   [
     'packages',
     'pg is imported by a command',
-    { 'src/commands/worker.ts': "import { Pool } from 'pg';" },
-    'src/commands/worker.ts:1: the package pg is imported outside its home',
+    { 'src/commands/intake/worker.ts': "import { Pool } from 'pg';" },
+    'src/commands/intake/worker.ts:1: the package pg is imported outside its home',
   ],
   [
     'packages',
@@ -270,9 +271,9 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
       ['src/postgres/connection.ts', 'const { env } = process;'],
       ['src/config/config.ts', 'export const level = process.env.LOG_LEVEL;'],
       ['src/cli.ts', 'if (process.env.DEBUG) run();'],
-      ['src/commands/worker.ts', 'const debug = process.env.DEBUG;'],
-      ['src/commands/worker.ts', 'readConfig({ ...process.env, LOG_LEVEL: level }, names);'],
-      ['src/commands/worker.ts', 'other(process.env, names);'],
+      ['src/commands/intake/worker.ts', 'const debug = process.env.DEBUG;'],
+      ['src/commands/intake/worker.ts', 'readConfig({ ...process.env, LOG_LEVEL: level }, names);'],
+      ['src/commands/intake/worker.ts', 'other(process.env, names);'],
     ] as const
   ).map(
     ([path, text]) =>

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { COMMANDS } from '../../../src/cli';
 import { explain, Unable } from '../../../src/cli/explain-error';
 import { helpOf, overview, readArguments } from '../../../src/cli/usage';
-import { replay } from '../../../src/commands/replay';
+import { replay } from '../../../src/commands/records/replay';
 import {
   LIST_SETTINGS,
   PUBLISH_SETTINGS,
@@ -12,7 +12,7 @@ import {
   REPLAY_SETTINGS,
   STATUS_SETTINGS,
   WORKER_SETTINGS,
-} from '../../../src/commands/settings';
+} from '../../../src/commands/shared/settings';
 import { ConfigError, SETTINGS, settingsOf } from '../../../src/config/config';
 import { KafkaProblem, noTopic } from '../../../src/kafka/client/errors';
 import { MigrationProblem } from '../../../src/ledger/migrate';

@@ -1,9 +1,17 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { driftOf, type GeneratedFile, generatedFiles, writeFiles } from '../../../dev/generate/files';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
 import { COMMANDS } from '../../../src/cli';
+import { ANALYST_COMMANDS } from '../../../src/commands/analysts/commands';
+import { DIAGNOSIS_COMMANDS } from '../../../src/commands/diagnosis/commands';
+import { INTAKE_COMMANDS } from '../../../src/commands/intake/commands';
+import { OPERATOR_COMMANDS } from '../../../src/commands/operators/commands';
+import { PROMOTION_COMMANDS } from '../../../src/commands/promotions/commands';
+import { RECORD_COMMANDS } from '../../../src/commands/records/commands';
+import { STORE_COMMANDS } from '../../../src/commands/store/commands';
+import { WALLET_COMMANDS } from '../../../src/commands/wallet/commands';
 import { ConfigError, readConfig, SETTINGS, settingsOf } from '../../../src/config/config';
 import { DEAD_LETTER_REASONS, REASONS } from '../../../src/domain/verdict/reasons';
 import { LABELS, makeMetrics, OWN_PREFIX } from '../../../src/telemetry/metrics';
@@ -11,6 +19,18 @@ import { settingsByFile } from '../../support/settings-read';
 
 const files = generatedFiles(ROOT);
 const contentOf = (path: string): string => files.find((file) => file.path === path)?.content ?? '';
+
+/** The commands of each folder of src/commands, in the order of the help. */
+const TABLES = {
+  store: STORE_COMMANDS,
+  intake: INTAKE_COMMANDS,
+  diagnosis: DIAGNOSIS_COMMANDS,
+  records: RECORD_COMMANDS,
+  operators: OPERATOR_COMMANDS,
+  promotions: PROMOTION_COMMANDS,
+  analysts: ANALYST_COMMANDS,
+  wallet: WALLET_COMMANDS,
+};
 
 let directory: string;
 beforeEach(() => {
@@ -112,7 +132,7 @@ describe('docs/configuration.md', () => {
 
   test('is not generated if the settings of a command cannot be read', () => {
     writeFileSync(join(directory, 'some.ts'), 'readConfig(process.env, namesOf(options));');
-    expect(() => settingsByFile(directory)).toThrow('src/commands/some.ts: write the settings');
+    expect(() => settingsByFile(directory)).toThrow('some.ts: write the settings');
   });
 
   test('has each command with the settings that its source reads', () => {
@@ -129,13 +149,26 @@ describe('docs/configuration.md', () => {
     const names = COMMANDS.filter(({ settings }) => settings.length > 0).map(({ name }) => name);
     expect([...readers].sort()).toEqual(names.sort());
 
-    const byFile = settingsByFile(join(ROOT, 'src', 'commands'));
-    expect(byFile.size).toBeGreaterThan(5);
-    for (const [file, read] of byFile) {
-      const run = COMMANDS.filter((command) => command.run.toString().includes(`/${file}.js`));
+    const rooms = Object.entries(TABLES).flatMap(([room, commands]) =>
+      [...settingsByFile(join(ROOT, 'src', 'commands', room))].map(
+        ([file, read]) => [`${room}/${file}`, read, commands] as const,
+      ),
+    );
+    expect(rooms.length).toBeGreaterThan(5);
+    for (const [path, read, commands] of rooms) {
+      const file = basename(path);
+      const run = commands.filter((command) => command.run.toString().includes(`/${file}.js`));
       const told = run.flatMap(({ settings }) => settings.flatMap(settingsOf));
-      expect([file, [...new Set<string>(told)].sort()]).toEqual([file, [...read].sort()]);
+      expect([path, [...new Set<string>(told)].sort()]).toEqual([path, [...read].sort()]);
     }
+  });
+
+  test('has the tables of all rooms of commands', () => {
+    expect(Object.values(TABLES).flat()).toEqual(COMMANDS);
+    const readers = readdirSync(join(ROOT, 'src', 'commands')).filter(
+      (room) => settingsByFile(join(ROOT, 'src', 'commands', room)).size > 0,
+    );
+    expect(readers.filter((room) => !(room in TABLES))).toEqual([]);
   });
 });
 

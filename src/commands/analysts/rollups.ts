@@ -1,0 +1,37 @@
+/** `promo-intake rollups`: keeps the rollups up to date, until a signal stops it. */
+import type { Options } from '../../cli/option-values';
+import { readConfig } from '../../config/config';
+import { makeFold } from '../../fold/fold';
+import { makeRollups } from '../../rollups/rollups';
+import { FOLDING, serveFold } from '../services/fold-service';
+import { ROLLUPS_SETTINGS } from '../shared/settings';
+
+/**
+ * Of a day that ends in a slice, players are looked up in the next one: larger slices look up fewer. An
+ * erasure waits for the end of a slice, for 5 s at most.
+ */
+const SLICE = { rows: 400_000, ms: 2_000 };
+
+/**
+ * A slice has what was decided during the wait and the slice before. So under load, a longer wait delays a
+ * verdict more than once.
+ */
+const INTERVAL_MS = 250;
+
+/** @returns the exit code */
+export function rollups(options: Options): Promise<number> {
+  return serveFold({
+    name: 'rollups',
+    // Slices that are behind take both.
+    connections: 2,
+    intervalMs: INTERVAL_MS,
+    config: readConfig(process.env, ROLLUPS_SETTINGS),
+    async makeFold({ pool, logger, holder, step }) {
+      const fold = makeFold(pool, makeRollups(pool), { ...FOLDING, slice: SLICE, fill: SLICE, holder });
+      const reason = options.get('rebuild');
+      if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
+        logger.warn('no rebuild began: one is running, or there are no rollups yet');
+      return fold;
+    },
+  });
+}

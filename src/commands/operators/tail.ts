@@ -1,0 +1,69 @@
+/** `promo-intake tail`: prints each verdict as it is decided, until a signal ends it. */
+
+import { DONE } from '../../cli/exit-codes';
+import { explainShortly } from '../../cli/explain-error';
+import { isOutputLost, print } from '../../cli/output';
+import { readConfig } from '../../config/config';
+import { nameOf, REASONS } from '../../domain/verdict/reasons';
+import { isStoreAway } from '../../ledger/failures';
+import { type FollowedVerdict, followVerdicts, type VerdictFilters } from '../../ledger/verdict-tail';
+import { backoffMs } from '../../lib/backoff';
+import { systemClock } from '../../lib/clock';
+import { inOneLine } from '../../lib/printable';
+import { makePool } from '../../postgres/pool';
+import { sentenceOf } from '../../publishing/sentence';
+import { makeLogger } from '../../telemetry/logger';
+
+export interface TailCommandOptions {
+  readonly filters: VerdictFilters;
+  /** Print a JSON object for each verdict instead of a sentence. */
+  readonly json: boolean;
+}
+
+const POLL_MS = 500;
+
+/** @returns the exit code */
+export async function tail({ filters, json }: TailCommandOptions, stop: AbortSignal): Promise<number> {
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const options = { ...DATABASE, maxConnections: 1, applicationName: 'promo-intake-tail' };
+  const pool = makePool(options, makeLogger('silent'));
+  try {
+    const verdicts = await followVerdicts(pool, filters);
+    console.error('following the verdicts that are decided from now on; Ctrl-C ends it');
+    let failures = 0;
+    while (!stop.aborted && !isOutputLost()) {
+      try {
+        const lost = await verdicts.poll((found) =>
+          print(found.map((each) => describe(each, json)).join('')),
+        );
+        if (failures > 0) console.error('following again; no verdict was passed over');
+        failures = 0;
+        if (lost !== null)
+          console.error(
+            `the database has lost batches from number ${lost} on: following those that are decided again`,
+          );
+      } catch (error) {
+        if (!isStoreAway(error)) throw error;
+        failures++;
+        console.error(`${explainShortly(error)}; trying again`);
+      }
+      await systemClock.sleep(failures > 0 ? backoffMs(failures) : POLL_MS, stop);
+    }
+    return DONE;
+  } finally {
+    await pool.end();
+  }
+}
+
+const REMEDIES: ReadonlyMap<string, string | null> = new Map(
+  REASONS.map(({ name, remedy, charge }) => [name, charge === 'nobody' ? null : remedy]),
+);
+
+function describe(followed: FollowedVerdict, isJson: boolean): string {
+  const { verdict, reason, decided_at: at, kind, amount, currency, event_id: id } = followed;
+  const remedy = (reason === null ? null : REMEDIES.get(reason)) ?? null;
+  if (isJson) return `${JSON.stringify({ ...followed, remedy })}\n`;
+  const name = nameOf({ verdict, reason });
+  const sentence = sentenceOf({ kind, event_id: id, amount, currency, name, remedy });
+  return `${at.slice(0, 19)}Z ${inOneLine(followed.connection_id)}: ${sentence}\n`;
+}

@@ -1,0 +1,190 @@
+/**
+ * `promo-intake promotions preview FILE --events FILE`: computes promotions of a file of events, and needs no
+ * database.
+ */
+
+import { connectionsOf } from '../../check/finding';
+import { type Line, readEvents, readLines } from '../../check/lines';
+import { makeTally } from '../../check/tally';
+import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
+import { Unable } from '../../cli/explain-error';
+import { openInput } from '../../cli/open-input';
+import { type Options, readTime, wrongOption } from '../../cli/option-values';
+import { printLines } from '../../cli/output';
+import { parseInstant } from '../../domain/event/timestamp';
+import type { Connection, ReferenceDocument } from '../../domain/reference';
+import { judge } from '../../domain/verdict/judge';
+import { isObject } from '../../lib/json';
+import type { FileSource } from '../../promotions/file-ledger';
+import type { RoundCredit } from '../../promotions/ledger-entry';
+import { Preview } from '../../promotions/preview';
+import { describeAttributionFault, readAttributionLine } from './attribution-lines';
+import { printFaults, readPromotionFile, referenceOf } from './check';
+import { previewObjects, previewText } from './preview-report';
+
+/** The preview keeps its events and progress in memory: these limits take less than 1 GiB. */
+export const MOST_PREVIEW_EVENTS = 500_000;
+const MOST_PROGRESS = 1_000_000;
+
+/** @returns the exit code */
+export async function previewPromotions(file: string, options: Options, stop: AbortSignal): Promise<number> {
+  const asOfMs = readTime(options, 'as-of');
+  const eventFile = options.get('events') ?? '';
+  if (file === '-' && eventFile === '-')
+    throw wrongOption('events', 'names standard input as FILE does', 'Name a file');
+  const reference = await referenceOf(options.get('reference'));
+  if (reference === null) return USAGE;
+  const parsed = await readPromotionFile(file, reference);
+  if ('faults' in parsed) {
+    printFaults(file, parsed.faults);
+    return USAGE;
+  }
+  printFaults(file, parsed.warnings, 'warning: ');
+  const { promotions } = parsed.document;
+  const connection = connectionOf(options, reference);
+  const source = sourceOf(options, connection, [...new Set(promotions.map(({ operator }) => operator))]);
+  const credits = await creditsOf(options.get('attributions'), source, stop);
+  if (credits === null) return USAGE;
+  const preview = new Preview(promotions, source, credits);
+  const tally = makeTally();
+  try {
+    await readInto(preview, tally, { file: eventFile, connection, stop });
+  } catch (error) {
+    if (!stop.aborted) throw error;
+    console.error(`${eventFile}: interrupted after ${tally.summary()}; nothing was computed`);
+    return FAILED;
+  }
+  const asOf = asOfMs === undefined ? (preview.latest ?? 0n) : BigInt(asOfMs) * 1000n;
+  preview.fold.endSlice(asOf);
+  const report = { preview, asOf, file, eventFile, summary: tally.summary() };
+  await printLines(options.has('json') ? previewObjects(report) : previewText(report));
+  return DONE;
+}
+
+/** The credited rounds of the file's feed; null after the faults of the file were printed. */
+async function creditsOf(
+  file: string | undefined,
+  { operatorId, feedId }: FileSource,
+  stop: AbortSignal,
+): Promise<readonly RoundCredit[] | null> {
+  const credits: RoundCredit[] = [];
+  if (file === undefined) return credits;
+  let faults = 0;
+  for await (const lines of readLines(openInput(file, stop)))
+    for (const line of lines) {
+      const read = readAttributionLine(line, operatorId);
+      if ('faults' in read) {
+        faults++;
+        for (const fault of read.faults)
+          console.error(`${file}:${line.number}: ${describeAttributionFault(fault)}`);
+      } else if ((read.feedId ?? operatorId) === feedId)
+        credits.push({ feedId, roundId: read.roundId, brand: read.brand, playerRef: read.promoPlayerRef });
+    }
+  return faults === 0 ? credits : null;
+}
+
+interface EventInput {
+  readonly file: string;
+  readonly connection: Connection | undefined;
+  readonly stop: AbortSignal;
+}
+
+async function readInto(
+  preview: Preview,
+  tally: ReturnType<typeof makeTally>,
+  { file, connection, stop }: EventInput,
+): Promise<void> {
+  const ignoreNotice = () => undefined;
+  for await (const lines of readEvents(readLines(openInput(file, stop)), ignoreNotice)) {
+    for (const line of lines) takeLine(preview, tally, line, connection);
+    const excess = excessOf(preview);
+    if (excess !== undefined)
+      throw new Unable(
+        `${file} has more than ${excess}, the limit of a preview, which keeps all in memory. Divide the file by player, and preview each part.`,
+      );
+  }
+}
+
+function excessOf({ size, fold }: Preview): string | undefined {
+  if (size > MOST_PREVIEW_EVENTS) return `${MOST_PREVIEW_EVENTS.toLocaleString('en')} events`;
+  if (fold.size <= MOST_PROGRESS) return undefined;
+  return `${MOST_PROGRESS.toLocaleString('en')} players with progress, each promotion and window counted`;
+}
+
+function takeLine(
+  preview: Preview,
+  tally: ReturnType<typeof makeTally>,
+  { number, bytes }: Line,
+  connection: Connection | undefined,
+): void {
+  const judged = bytes === null ? undefined : judge({ type: 'json', bytes }, connection);
+  if (bytes === null || judged?.type !== 'keyed') {
+    tally.add({ verdict: 'rejected', reason: 'no_idempotency_key' });
+    return;
+  }
+  const decision = preview.take(judged, number, decidedAtOf(bytes));
+  if (decision.type === 'duplicate') tally.add({ verdict: 'duplicate', reason: null });
+  else if (decision.type === 'decided') tally.add(decision.outcome);
+}
+
+const DECIDED_AT = 'decided_at';
+
+/** The time of decision that an exported event has; null where it has none. */
+function decidedAtOf(bytes: Buffer): bigint | null {
+  if (!bytes.includes(DECIDED_AT)) return null;
+  const json: unknown = JSON.parse(bytes.toString('utf8'));
+  const text = isObject(json) ? json[DECIDED_AT] : undefined;
+  return typeof text === 'string' ? (parseInstant(text) ?? null) : null;
+}
+
+function connectionOf(options: Options, reference: ReferenceDocument | undefined): Connection | undefined {
+  const id = options.get('connection');
+  if (id === undefined || reference === undefined) return undefined;
+  const connections = connectionsOf(reference);
+  const connection = connections.get(id);
+  if (connection === undefined) {
+    const known = [...connections.keys()].join(', ') || 'none';
+    throw wrongOption(
+      'connection',
+      `names ${id}, which the reference data does not have`,
+      `Its connections: ${known}`,
+    );
+  }
+  if (connection.isTest === true)
+    throw wrongOption(
+      'connection',
+      `names ${id}, a connection for tests`,
+      'Its events count nowhere: name another',
+    );
+  return connection;
+}
+
+/** The operator whose promotions count the events. */
+function sourceOf(
+  options: Options,
+  connection: Connection | undefined,
+  operators: readonly string[],
+): FileSource {
+  const given = options.get('operator');
+  if (connection !== undefined) {
+    const { operator, feedId } = connection;
+    if (given !== undefined && given !== operator.id)
+      throw wrongOption(
+        'operator',
+        `names ${given}`,
+        `The connection is of ${operator.id}: leave --operator out`,
+      );
+    return { operatorId: operator.id, feedId };
+  }
+  const [first, ...others] = operators;
+  const operatorId = given ?? (others.length === 0 ? first : undefined);
+  if (operatorId === undefined)
+    throw wrongOption(
+      'operator',
+      'is missing',
+      operators.length === 0
+        ? 'FILE has no promotions: add one'
+        : `The promotions are of several operators: name the one of the events, of ${operators.join(', ')}`,
+    );
+  return { operatorId, feedId: operatorId };
+}

@@ -1,0 +1,132 @@
+/** The reports of `publish`: warnings and errors as they occur, progress in between, and the result. */
+
+import { statSync } from 'node:fs';
+import { DONE, FAILED } from '../../cli/exit-codes';
+import { explainShortly } from '../../cli/explain-error';
+import { clearLine } from '../../cli/terminal';
+import { messageOf } from '../../lib/errors';
+
+const WARNINGS_SHOWN = 10;
+const RANGES_SHOWN = 20;
+
+const TERMINAL_PROGRESS_MS = 250;
+const LOG_PROGRESS_MS = 5_000;
+
+export interface Outgoing {
+  readonly number: number;
+  readonly key: string | null;
+  readonly bytes: Buffer;
+}
+
+export function bytesOf(lines: readonly Outgoing[]): number {
+  return lines.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+export type PublishReport = ReturnType<typeof makeReport>;
+
+/** Counts lines. Warnings, errors and progress are written to stderr, and the result to stdout. */
+export function makeReport(file: string) {
+  const started = performance.now();
+  const isTerminal = process.stderr.isTTY;
+  const size = file === '-' ? undefined : regularSize(file);
+  let readBytes = 0;
+  let sent = 0;
+  let sentBytes = 0;
+  let refused = 0;
+  let warnings = 0;
+  let failed = false;
+
+  const seconds = () => (performance.now() - started) / 1000;
+  const figures = () =>
+    `${number(sent)} ${sent === 1 ? 'event' : 'events'}, ${number(sent / seconds())}/s, ${(sentBytes / 1e6).toFixed(1)} MB`;
+  const clear = () => {
+    if (isTerminal) clearLine(process.stderr);
+  };
+  const write = (text: string) => {
+    clear();
+    process.stderr.write(`${file}${text}\n`);
+  };
+  const showProgress = () => {
+    const share = size ? `, ${Math.floor((readBytes / size) * 100)} % read` : '';
+    if (!isTerminal) return write(`: ${figures()}${share}`);
+    clear();
+    process.stderr.write(`${figures()}${share}`);
+  };
+  const timer = setInterval(showProgress, isTerminal ? TERMINAL_PROGRESS_MS : LOG_PROGRESS_MS);
+
+  return {
+    async *counted(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const chunk of chunks) {
+        readBytes += chunk.length;
+        yield chunk;
+      }
+    },
+    warn(line: number, problem: string): void {
+      if (++warnings <= WARNINGS_SHOWN) write(`:${line}: warning: ${problem}`);
+    },
+    sent(batch: readonly Outgoing[]): void {
+      sent += batch.length;
+      sentBytes += bytesOf(batch);
+    },
+    refused(
+      { number: line, bytes }: { readonly number: number; readonly bytes?: Buffer },
+      why: string,
+    ): void {
+      refused++;
+      write(`:${line}: not delivered${bytes ? ` (${number(bytes.length)} bytes)` : ''}: ${why}`);
+    },
+    stopped(batch: readonly Outgoing[], error: unknown): void {
+      failed = true;
+      const why = explainShortly(error);
+      write(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
+    },
+    unreadable(error: unknown): void {
+      failed = true;
+      write(`: cannot be read to its end: ${messageOf(error)}`);
+    },
+    close(): void {
+      clearInterval(timer);
+      clear();
+    },
+    /** @returns the exit code */
+    summary(topic: string, nextLine: number, interrupted: boolean): number {
+      const notes = [
+        ...(warnings > 0
+          ? [`${number(warnings)} ${warnings === 1 ? 'is no JSON object' : 'are no JSON objects'}`]
+          : []),
+        ...(refused > 0 ? [`${number(refused)} not delivered`] : []),
+      ];
+      console.log(`sent to ${topic}: ${[figures(), ...notes].join('; ')}`);
+      if (failed || interrupted) {
+        console.error(
+          `${file}: ${failed ? 'stopped' : 'interrupted'}. Continue from line ${nextLine}: all lines before it are done. ` +
+            'Events that are sent twice are duplicates to the intake.',
+        );
+      }
+      return failed || refused > 0 || warnings > 0 || interrupted ? FAILED : DONE;
+    },
+  };
+}
+
+/** The size of a regular file. Undefined for a pipe, whose size does not predict its content. */
+function regularSize(file: string): number | undefined {
+  const status = statSync(file);
+  return status.isFile() ? status.size : undefined;
+}
+
+function number(value: number): string {
+  return Math.round(value).toLocaleString('en');
+}
+
+/** "3-7, 9" */
+function ranges(ascending: readonly number[]): string {
+  const found: [number, number][] = [];
+  for (const line of ascending) {
+    const last = found.at(-1);
+    if (last !== undefined && last[1] === line - 1) last[1] = line;
+    else found.push([line, line]);
+  }
+  const shown = found.slice(0, RANGES_SHOWN).map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`));
+  const more = found.slice(RANGES_SHOWN).reduce((sum, [from, to]) => sum + to - from + 1, 0);
+  return shown.join(', ') + (more > 0 ? ` and ${number(more)} more` : '');
+}

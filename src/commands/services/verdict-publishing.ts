@@ -1,0 +1,219 @@
+/** The topics that a process writes, and its publishing of verdicts. */
+import type { Logger } from 'pino';
+import { ConfigError, SETTINGS } from '../../config/config';
+import type { KafkaSettings } from '../../config/kafka';
+import type { Reference } from '../../domain/reference';
+import type { Origin } from '../../intake/delivery';
+import { connectedAdmin, makeKafka } from '../../kafka/client/client';
+import { ensureTopics, findCompacted } from '../../kafka/client/topics';
+import { makeProducer, makeTopicsProducer, type Producer } from '../../kafka/producer';
+import { makeReferences } from '../../ledger/reference-store';
+import { messageOf } from '../../lib/errors';
+import { makePool, type StoreAccess } from '../../postgres/pool';
+import { makeOperatorTopics, type OperatorTopics } from '../../publishing/operator-topics';
+import { makePublishByOperator } from '../../publishing/publish-by-operator';
+import type { PublishVerdicts } from '../../publishing/published-answer';
+import type { VerdictSupply } from '../../publishing/verdict-supply';
+import { makePublishVerdicts, type OnVerdicts } from '../../publishing/verdict-topic';
+import { makeLogger } from '../../telemetry/logger';
+import type { Metrics } from '../../telemetry/metrics';
+import { needTopics, type Start } from './service';
+
+/** The settings that name topics. The webhook knows VERDICT_TOPIC only. */
+interface TopicSettings {
+  readonly VERDICT_TOPIC: string | undefined;
+  readonly DEAD_LETTER_TOPIC?: string;
+  readonly KAFKA_TOPICS?: readonly string[] | undefined;
+}
+
+/** The topics that a process writes. They follow the reference data where operators have their own. */
+export class OwnTopics {
+  readonly verdicts: OperatorTopics | null;
+  private operators: readonly string[] = [];
+  private others: ReadonlyMap<string, string> = new Map();
+
+  constructor(private readonly settings: TopicSettings) {
+    const { VERDICT_TOPIC } = settings;
+    this.verdicts =
+      VERDICT_TOPIC === undefined
+        ? null
+        : makeOperatorTopics(VERDICT_TOPIC, SETTINGS.VERDICT_TOPIC.example, () => this.others);
+  }
+
+  /** The operators that send. */
+  get operatorIds(): readonly string[] {
+    return this.operators;
+  }
+
+  /** All of them now. */
+  get all(): readonly string[] {
+    const { DEAD_LETTER_TOPIC } = this.settings;
+    return [
+      ...(DEAD_LETTER_TOPIC === undefined ? [] : [DEAD_LETTER_TOPIC]),
+      ...(this.verdicts?.topicsOf(this.operators) ?? []),
+    ];
+  }
+
+  /** The reference data has changed. */
+  follow(reference: Pick<Reference, 'connections' | 'topics'>): void {
+    if (this.verdicts?.isPerOperator !== true) return;
+    const { DEAD_LETTER_TOPIC, KAFKA_TOPICS = [] } = this.settings;
+    this.operators = operatorsOf(reference);
+    this.others = new Map([
+      ...[...KAFKA_TOPICS, ...reference.topics.keys()].map((topic): [string, string] => [topic, READ]),
+      ...(DEAD_LETTER_TOPIC === undefined ? [] : [[DEAD_LETTER_TOPIC, LETTERS] as const]),
+    ]);
+  }
+
+  /** @throws ConfigError where an operator can have no topic of its own */
+  check(): void {
+    const problems = this.verdicts?.problemsOf(this.operators) ?? [];
+    if (problems.length > 0)
+      throw new ConfigError(
+        problems.map(({ problem, remedy }) => ({ setting: 'VERDICT_TOPIC', problem, remedy })),
+      );
+  }
+}
+
+const READ = 'a topic that is read';
+const LETTERS = 'the dead-letter topic';
+
+/** The operators that send: those with a connection. */
+function operatorsOf({ connections }: Pick<Reference, 'connections'>): readonly string[] {
+  return [...new Set([...connections.values()].map(({ operator }) => operator.id))].sort();
+}
+
+/**
+ * Waits for Kafka, and creates those of the topics that are missing. Where operators have topics of their
+ * own, a missing one is only reported: the others must go on.
+ *
+ * @throws ConfigError where an operator can have no topic of its own
+ */
+export async function needOwnTopics(
+  step: Start,
+  kafka: KafkaSettings,
+  own: OwnTopics,
+  reference: () => Promise<Reference>,
+  logger: Logger,
+): Promise<void> {
+  if (own.verdicts?.isPerOperator !== true) return needTopics(step, kafka, own.all, logger);
+  const letters = own.all;
+  own.follow(await step('Postgres', reference));
+  own.check();
+  await needTopics(step, kafka, letters, logger);
+  const ofOperators = own.all.filter((topic) => !letters.includes(topic));
+  const access = { ...kafka, clientId: 'promo-intake', retries: 1 };
+  const { made, refused } = await step('Kafka', () => ensureTopics(makeKafka(access, logger), ofOperators));
+  for (const topic of made) logger.info({ topic }, 'topic created');
+  for (const [topic, error] of refused)
+    logger.error({ topic, error: messageOf(error) }, 'verdict topic is missing');
+  const compacted = await step('Kafka', () =>
+    findCompacted(
+      makeKafka(access, makeLogger('silent')),
+      ofOperators.filter((topic) => !refused.has(topic)),
+    ),
+  );
+  if (compacted !== undefined)
+    logger.error(
+      { topic: compacted },
+      'verdict topic is compacted: it refuses messages without a key. Set its cleanup.policy to delete',
+    );
+}
+
+/** A topic of verdicts as `status` reports it. */
+export interface VerdictTopicState {
+  /** Null where one topic has the verdicts of all operators. */
+  readonly operator: string | null;
+  /** Null where the operator can have no topic. */
+  readonly topic: string | null;
+  readonly state: 'present' | 'missing' | 'impossible';
+  /** Why the operator can have no topic, and the remedy. */
+  readonly problem: string | null;
+}
+
+export function verdictTopicStates(own: OwnTopics, existing: ReadonlySet<string>): VerdictTopicState[] {
+  const { verdicts } = own;
+  if (verdicts === null) return [];
+  const stateOf = (topic: string) => (existing.has(topic) ? 'present' : 'missing');
+  if (!verdicts.isPerOperator) {
+    const topic = verdicts.topicOf('');
+    return [{ operator: null, topic, state: stateOf(topic), problem: null }];
+  }
+  return own.operatorIds.map((operator) => {
+    const [problem] = verdicts.problemsOf([operator]);
+    if (problem !== undefined)
+      return { operator, topic: null, state: 'impossible', problem: problem.message };
+    const topic = verdicts.topicOf(operator);
+    return { operator, topic, state: stateOf(topic), problem: null };
+  });
+}
+
+/** The topics of verdicts, and whether this user may see each. @throws where a server does not answer */
+export async function readVerdictTopics(
+  own: OwnTopics,
+  database: StoreAccess,
+  kafka: ReturnType<typeof makeKafka>,
+): Promise<readonly VerdictTopicState[]> {
+  if (own.verdicts === null) return [];
+  if (own.verdicts.isPerOperator) {
+    const access = { ...database, maxConnections: 1, applicationName: 'promo-intake-status' };
+    const pool = makePool(access, makeLogger('silent'));
+    try {
+      own.follow(await makeReferences(pool).current());
+    } finally {
+      await pool.end();
+    }
+  }
+  const admin = await connectedAdmin(kafka);
+  try {
+    return verdictTopicStates(own, new Set(await admin.listTopics()));
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+export interface Producing {
+  readonly producer: Producer;
+  readonly publishVerdicts: PublishVerdicts<Origin> | null;
+  /** Whether each operator has a topic of its own. */
+  readonly isPerOperator: boolean;
+}
+
+/** Longer than the wait of a retry and its request. */
+const REFUSAL_KEPT_MS = 120_000;
+
+/** The producer of a process. */
+export async function makeProducing(
+  kafka: ReturnType<typeof makeKafka>,
+  { verdicts }: OwnTopics,
+  logger: Logger,
+  metrics?: Pick<Metrics, 'publishedVerdicts' | 'refusingVerdictTopics'>,
+  supply?: VerdictSupply,
+): Promise<Producing> {
+  const forgetting = new Map<string, NodeJS.Timeout>();
+  const onVerdicts: OnVerdicts = (topic, messages, isStored) => {
+    if (isStored) metrics?.publishedVerdicts.inc({ topic }, messages);
+    metrics?.refusingVerdictTopics.set({ topic }, isStored ? 0 : 1);
+    clearTimeout(forgetting.get(topic));
+    forgetting.delete(topic);
+    if (isStored || metrics === undefined) return;
+    // Another process may have taken the partitions over: this one would report the refusal for ever.
+    const forget = () => metrics.refusingVerdictTopics.set({ topic }, 0);
+    forgetting.set(topic, setTimeout(forget, REFUSAL_KEPT_MS).unref());
+  };
+  if (verdicts?.isPerOperator === true) {
+    const producer = await makeTopicsProducer(kafka, (topic) => logger.info({ topic }, 'topic created'));
+    return {
+      producer,
+      publishVerdicts: makePublishByOperator(producer, verdicts, onVerdicts, supply),
+      isPerOperator: true,
+    };
+  }
+  const producer = await makeProducer(kafka);
+  return {
+    producer,
+    publishVerdicts:
+      verdicts === null ? null : makePublishVerdicts(producer, verdicts.topicOf(''), onVerdicts),
+    isPerOperator: false,
+  };
+}

@@ -1,0 +1,64 @@
+/** `promo-intake retention apply`: drops expired months, and records it in the log of operations. */
+import { DONE } from '../../cli/exit-codes';
+import { integerOf, type Options, requestedBy } from '../../cli/option-values';
+import { readConfig } from '../../config/config';
+import { LIMITS } from '../../contract/limits';
+import {
+  dropMonthsBefore,
+  forgetDroppedAttributions,
+  forgetDroppedPlayers,
+  forgetDroppedPseudonyms,
+  forgetWalletCalls,
+  planRetention,
+} from '../../ledger/operations';
+import { forgetDroppedPlayerSums } from '../../ledger/player-sums';
+import { counted } from '../../lib/printable';
+import { readStoredPromotions } from '../../promotion-store/documents';
+import { timelinesOf } from '../../promotion-store/versions';
+import { promotionStateOf } from '../../promotions/state';
+import { withPromotions } from '../promotions/apply';
+
+/** Drops months that are over. @returns the exit code */
+export async function applyRetention(options: Options): Promise<number> {
+  const keepMonths = integerOf(options, 'keep-months', 1) ?? 0;
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const { firstKept, tables } = await planRetention(DATABASE, keepMonths);
+  console.log(`kept: ${firstKept} and later; of all earlier months, ids, rounds and counters stay`);
+  for (const { name, rowEstimate, bytes } of tables)
+    console.log(`${name}: about ${counted(rowEstimate, 'row')}, ${(bytes / 1e6).toFixed(1)} MB`);
+  if (tables.length === 0) console.log('there is nothing to drop');
+  else for (const line of await promotionsBefore(firstKept)) console.log(line);
+  if (options.has('dry-run')) {
+    console.log('dry run: nothing was dropped');
+    return DONE;
+  }
+  if (tables.length > 0) {
+    const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
+    console.log(`tables dropped: ${dropped.length}`);
+  }
+  const { events, rounds } = await forgetDroppedPlayers(DATABASE);
+  if (events + rounds > 0)
+    console.log(
+      `player hashes of dropped months deleted: ${counted(events, 'event')}, ${counted(rounds, 'round')}`,
+    );
+  const attributions = await forgetDroppedAttributions(DATABASE);
+  if (attributions > 0) console.log(`attributions of dropped months deleted: ${attributions}`);
+  const sums = await forgetDroppedPlayerSums(DATABASE);
+  if (sums > 0) console.log(`daily sums of players of dropped months deleted: ${sums}`);
+  const pseudonyms = await forgetDroppedPseudonyms(DATABASE);
+  if (pseudonyms > 0) console.log(`pseudonyms of players without a kept event deleted: ${pseudonyms}`);
+  const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);
+  if (calls > 0) console.log(`wallet calls deleted: ${calls}`);
+  return DONE;
+}
+
+/** The promotions whose window in progress has events that may be dropped. */
+async function promotionsBefore(firstKept: string): Promise<string[]> {
+  const { versions, at } = await withPromotions(readStoredPromotions);
+  const first = BigInt(Date.parse(`${firstKept}T00:00:00Z`)) * 1000n;
+  return [...timelinesOf(versions)].flatMap(([key, timeline]) => {
+    const { window } = promotionStateOf(timeline, at);
+    if (window === undefined || (window.startsAt !== null && window.startsAt >= first)) return [];
+    return `promotion ${key}: its window in progress began before; its progress stays, and cannot be computed again`;
+  });
+}

@@ -1,0 +1,67 @@
+/** The topics that a process writes, with and without a verdict topic of each operator. */
+import { OwnTopics, verdictTopicStates } from '../../../../src/commands/services/verdict-publishing';
+import { ConfigError } from '../../../../src/config/config';
+import { aConnection } from '../../../support/builders';
+
+const DEAD_LETTER_TOPIC = 'letters';
+const referenceOf = (operators: readonly string[], topics: readonly string[]) => ({
+  connections: new Map(operators.map((id) => [`of-${id}`, aConnection({ id }, { id: `of-${id}` })])),
+  topics: new Map(topics.map((topic) => [topic, []])),
+});
+
+test('one verdict topic is written whatever the reference data names', () => {
+  const own = new OwnTopics({ DEAD_LETTER_TOPIC, VERDICT_TOPIC: 'verdicts' });
+  expect(own.all).toEqual(['letters', 'verdicts']);
+  own.follow(referenceOf(['acme'], ['events']));
+  expect(own.all).toEqual(['letters', 'verdicts']);
+  expect(new OwnTopics({ DEAD_LETTER_TOPIC, VERDICT_TOPIC: undefined }).all).toEqual(['letters']);
+});
+
+test('the topics of operators follow the reference data [S9]', () => {
+  const own = new OwnTopics({ VERDICT_TOPIC: 'v.{operator}' });
+  expect(own.all).toEqual([]);
+  own.follow(referenceOf(['beta', 'acme'], ['events']));
+  expect(own.all).toEqual(['v.acme', 'v.beta']);
+  own.follow(referenceOf(['acme', 'ümlaut'], ['events']));
+  expect(own.all).toEqual(['v.acme']);
+  expect(() => own.check()).toThrow(
+    new ConfigError([
+      {
+        setting: 'VERDICT_TOPIC',
+        problem: 'operator "ümlaut" makes "v.ümlaut", which is not a Kafka topic name',
+        remedy: expect.any(String),
+      },
+    ]).message.split('. ')[0],
+  );
+});
+
+test('an operator whose topic is read, or has dead letters, has none [S9]', () => {
+  const topics = { DEAD_LETTER_TOPIC, VERDICT_TOPIC: '{operator}' };
+  const own = new OwnTopics(topics);
+  own.follow(referenceOf(['acme', 'events', 'letters'], ['events']));
+  expect(own.all).toEqual(['letters', 'acme']);
+  expect(() => own.check()).toThrow('"events", which is a topic that is read');
+  expect(() => own.check()).toThrow('"letters", which is the dead-letter topic');
+  const named = new OwnTopics({ ...topics, KAFKA_TOPICS: ['acme'] });
+  named.follow(referenceOf(['acme'], []));
+  expect(() => named.check()).toThrow('"acme", which is a topic that is read');
+});
+
+test('status has the state of each topic of verdicts [S9]', () => {
+  const own = new OwnTopics({ VERDICT_TOPIC: 'v.{operator}' });
+  own.follow(referenceOf(['acme', 'beta', 'ümlaut'], []));
+  expect(verdictTopicStates(own, new Set(['v.acme']))).toEqual([
+    { operator: 'acme', topic: 'v.acme', state: 'present', problem: null },
+    { operator: 'beta', topic: 'v.beta', state: 'missing', problem: null },
+    {
+      operator: 'ümlaut',
+      topic: null,
+      state: 'impossible',
+      problem: expect.stringContaining('Kafka topic name'),
+    },
+  ]);
+  const one = new OwnTopics({ VERDICT_TOPIC: 'verdicts' });
+  expect(verdictTopicStates(one, new Set())).toEqual([
+    { operator: null, topic: 'verdicts', state: 'missing', problem: null },
+  ]);
+});
