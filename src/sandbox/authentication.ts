@@ -5,7 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { LIMITS } from '../contract/limits';
 import { refuse, type SandboxAnswer } from './answers';
-import type { SandboxKey, SandboxOperator } from './config';
+import type { SandboxKey, SandboxOperator } from './config-file';
 
 export const CALL_HEADERS = {
   keyId: 'x-api-key-id',

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Clock, NEVER } from '../lib/clock';
 import { refuse, type SandboxAnswer, success } from './answers';
-import type { SandboxConfig, SandboxGame, SandboxOperator } from './config';
+import type { SandboxConfig, SandboxGame, SandboxOperator } from './config-file';
 import { sessionAnswer } from './launch';
 import { type LaunchRequest, type ReadBody, readClose, readDemo, readGrant, readLaunch } from './requests';
 import type { SandboxOperation } from './routes';

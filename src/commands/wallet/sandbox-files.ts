@@ -8,7 +8,7 @@ import { messageOf } from '../../lib/errors';
 import type { StoreAccess } from '../../postgres/pool';
 import { describeFileFault } from '../../reference-file/report';
 import type { KnownKeys } from '../../sandbox/authentication';
-import type { SandboxConfig, SandboxIntake, SandboxOperator } from '../../sandbox/config';
+import type { SandboxConfig, SandboxIntake, SandboxOperator } from '../../sandbox/config-file';
 import type { SandboxIntakeClient } from '../../sandbox/publisher';
 import type { WriteWalletAmount } from '../../sandbox/rounds';
 import { makeWalletClient, type WalletClient } from '../../wallet/client';

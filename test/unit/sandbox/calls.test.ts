@@ -3,7 +3,7 @@ import { parseErrorBody, serviceErrorOf } from '../../../src/contract/error-body
 import { SERVICE_ERROR_NAMES, serviceError } from '../../../src/contract/service-errors';
 import { orderedError, refuse, success } from '../../../src/sandbox/answers';
 import { authenticate, type KnownKeys, signCall, whyForbidden } from '../../../src/sandbox/authentication';
-import type { SandboxOperator } from '../../../src/sandbox/config';
+import type { SandboxOperator } from '../../../src/sandbox/config-file';
 import { repeatedLaunch, type SandboxSession } from '../../../src/sandbox/launch';
 import { hashOf } from '../../../src/sandbox/operations';
 import { readDelayOrder, readFaultOrder } from '../../../src/sandbox/ordered-faults';
