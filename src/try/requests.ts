@@ -1,12 +1,38 @@
 /** The paths of a throwaway intake beside the webhook: its page, its lists, and the reset. */
+import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
 import { serializeErrorBody } from '../contract/error-body';
 import { REASONS } from '../domain/verdict/reasons';
 import { nearest } from '../lib/did-you-mean';
 import { messageOf } from '../lib/errors';
 import { quoted } from '../lib/printable';
 import { type EventFilters, type EventLog, MAX_LISTED_EVENTS } from './event-log';
-import { PAGE_HEADERS, readPage } from './page';
+
+/**
+ * The page is the same for every request and holds no event: its script asks for the events, and writes them
+ * as text alone. So no field of an event becomes markup.
+ */
+const DIRECTORY = join(__dirname, '..', '..', 'pages', 'try');
+
+/** Nothing from another address, no inline script or style, and no frame around it. */
+const PAGE_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': [
+    ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"],
+    ...['img-src data:', "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ].join('; '),
+  'referrer-policy': 'no-referrer',
+};
+
+const pageFile = (name: string, type: string) => ({
+  type: `${type}; charset=utf-8`,
+  body: readFileSync(join(DIRECTORY, name), 'utf8'),
+});
+const PAGE = new Map([
+  ['/try', pageFile('page.html', 'text/html')],
+  ['/try/page.js', pageFile('page.js', 'text/javascript')],
+  ['/try/page.css', pageFile('page.css', 'text/css')],
+]);
 
 export interface TryDeps {
   readonly log: Pick<EventLog, 'listEvents' | 'listRefusals'>;
@@ -72,8 +98,6 @@ async function replyTo(
   if (method !== 'GET' && method !== 'HEAD') return wrongMethod('GET, HEAD');
   return read(log, query);
 }
-
-const PAGE = readPage();
 
 const READERS: Readonly<Record<string, (log: TryDeps['log'], query: string) => Reply>> = {
   '/': () => ({ status: 302, type: 'text/plain', body: '', headers: { location: '/try' } }),
