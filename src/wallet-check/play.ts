@@ -1,10 +1,10 @@
 /** Plays one scenario: sends the calls of its steps, and compares answers, balances and times. */
 import { isDeepStrictEqual } from 'node:util';
 import { LIMITS } from '../contract/limits';
+import { isObject } from '../lib/json';
 import { interpretReply, type WalletAnswer, type WalletReply } from '../wallet/answer';
 import { fieldAt, type PlayerKind, successRuleOf, type WalletProfile } from '../wallet/profile';
 import { readAmount } from '../wallet/template';
-import { withoutFields } from './json-changes';
 import { describeAnswer, describeExpectation, describeReply, isExpected, percentile } from './judge';
 import { type Call, call, callsOf, type Scenario, type Step } from './scenario';
 import type { WalletTransport } from './transport';
@@ -219,4 +219,15 @@ function withoutTokens({ players }: WalletProfile, text: string): string {
 
 function signed(change: bigint): string {
   return change > 0n ? `+${change}` : String(change);
+}
+
+/** A copy without the fields at the paths. */
+export function withoutFields(value: unknown, paths: readonly string[]): unknown {
+  return paths.reduce((rest, path) => withoutField(rest, path.split('.')), value);
+}
+
+function withoutField(value: unknown, [first = '', ...rest]: readonly string[]): unknown {
+  if (!isObject(value) || !Object.hasOwn(value, first)) return value;
+  const { [first]: inner, ...others } = value;
+  return rest.length === 0 ? others : { ...others, [first]: withoutField(inner, rest) };
 }

@@ -1,9 +1,9 @@
 /** Runs scenarios against a wallet, one after the other, within limits of count and time. */
 import type { Clock } from '../lib/clock';
 import type { WalletProfile } from '../wallet/profile';
-import { missingFor } from './needs';
 import { CannotPlay, type CheckProblem, playScenario } from './play';
 import type { Scenario } from './scenario';
+import { missingFor } from './scenario';
 import type { WalletTransport } from './transport';
 
 export interface ScenarioResult {

@@ -5,8 +5,8 @@
  */
 import type { WalletAction } from '../contract/actions';
 import type { ErrorCode } from '../contract/error-codes';
-import type { PlayerKind } from '../wallet/profile';
-import type { PayloadPlace } from '../wallet/template';
+import type { PlayerKind, WalletProfile } from '../wallet/profile';
+import { type PayloadPlace, placesOf } from '../wallet/template';
 
 /** Minor units. `all`: the player's balance. `more_than_all`: one more. `overflow`: 2^63, too large. */
 export type ScenarioAmount = bigint | 'all' | 'more_than_all' | 'overflow';
@@ -123,7 +123,7 @@ export const moved = (change: bigint, player: PlayerKind = 'usual'): Step => ({
   player,
 });
 
-// --- the needs of a scenario
+// --- the needs of a scenario: without them it is not run, and the report says why
 
 export function callsOf({ steps }: Scenario): Call[] {
   return steps.flatMap((step) => {
@@ -132,11 +132,45 @@ export function callsOf({ steps }: Scenario): Call[] {
   });
 }
 
-export function playersOf(scenario: Scenario): Set<PlayerKind> {
+function playersOf(scenario: Scenario): Set<PlayerKind> {
   return new Set([
     ...callsOf(scenario).map(({ player = 'usual' }) => player),
     ...scenario.steps.flatMap((step) =>
       step.type === 'balance' || step.type === 'balance_among' ? [step.player ?? 'usual'] : [],
     ),
   ]);
+}
+
+/** The first need that the profile lacks; undefined where it has everything. */
+export function missingFor(scenario: Scenario, profile: WalletProfile): string | undefined {
+  for (const kind of playersOf(scenario)) {
+    if (kind !== 'unknown' && !profile.players.has(kind)) return `the profile has no player "${kind}"`;
+  }
+  for (const call of callsOf(scenario)) {
+    const missing = missingForCall(call, profile);
+    if (missing !== undefined) return missing;
+  }
+  return undefined;
+}
+
+function missingForCall(call: Call, profile: WalletProfile): string | undefined {
+  if (call.unsupported) return undefined;
+  const action = profile.actions.get(call.action);
+  if (action === undefined) return `the profile has no action "${call.action}"`;
+  const places = placesOf(action.payload);
+  const place = neededPlaces(call).find((needed) => !places.has(needed));
+  if (place !== undefined) return `the payload of "${call.action}" has no {{${place}}}`;
+  if (call.unknownEnum && action.enumField === null) return `"${call.action}" has no enum_field`;
+  if (call.wrongSignature && profile.signing === null) return 'the profile has no signing';
+  return undefined;
+}
+
+function neededPlaces({ action, original, currency, exponentOff, without = [], win }: Call): PayloadPlace[] {
+  return [
+    ...without,
+    ...(original !== undefined && action === 'credit' ? (['original'] as const) : []),
+    ...(currency === undefined ? [] : (['currency'] as const)),
+    ...(exponentOff === undefined ? [] : (['exponent'] as const)),
+    ...(win === undefined ? [] : (['win'] as const)),
+  ];
 }

@@ -3,13 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { LIMITS } from '../contract/limits';
-import { readUpTo } from '../lib/read-limited';
-import { MAX_REPLY_BYTES, type WalletReply } from '../wallet/answer';
-import { sendRequest } from '../wallet/client';
+import type { WalletReply } from '../wallet/answer';
+import { readReplyBody, sendRequest } from '../wallet/client';
 import type { CallProfile } from '../wallet/profile';
 import { buildRequest, type HttpRequest } from '../wallet/request';
-import { UNKNOWN_FIELD } from './json-changes';
 import type { Cut } from './scenario';
+import { UNKNOWN_FIELD } from './written-call';
 
 /** One call, and how it is sent. */
 export interface TransportOptions {
@@ -152,14 +151,6 @@ async function readReply(response: IncomingMessage, startedAt: number): Promise<
       Array.isArray(value) ? value.join(', ') : value,
     ]),
   );
-  const body = await readBody(response);
+  const body = await readReplyBody(response);
   return { type: 'http', status: response.statusCode ?? 0, headers, body, ms: performance.now() - startedAt };
-}
-
-async function readBody(response: IncomingMessage): Promise<Uint8Array | 'too_large' | 'cut_off'> {
-  try {
-    return (await readUpTo(response, MAX_REPLY_BYTES)) ?? 'too_large';
-  } catch {
-    return 'cut_off'; // the connection broke before the end of the body
-  }
 }

@@ -1,7 +1,7 @@
 /** A call of a scenario as it is sent: ids, path and payload. Pure. */
+import { isObject } from '../lib/json';
 import type { PlayerKind, TestPlayer, WalletProfile } from '../wallet/profile';
-import { renderPayload, type Template, writeAmount } from '../wallet/template';
-import { withField, withUnknownFields } from './json-changes';
+import { isList, renderPayload, type Template, writeAmount } from '../wallet/template';
 import type { Call, ScenarioAmount } from './scenario';
 
 /** The facts of a scenario that is played. */
@@ -79,4 +79,33 @@ function valuesOf(one: Call, facts: ScenarioFacts): Record<string, string> {
       value === null || without.includes(place) ? [] : [[place, value]],
     ),
   );
+}
+
+// --- payloads that are malformed, or come from a later version
+
+/** Replaces or adds the field at a path such as `meta.kind`. */
+export function withField(value: Template, path: string, field: Template): Template {
+  const [first = '', ...rest] = path.split('.');
+  const before: Readonly<Record<string, Template>> = isTemplateObject(value) ? value : {};
+  return {
+    ...before,
+    [first]: rest.length === 0 ? field : withField(before[first] ?? {}, rest.join('.'), field),
+  };
+}
+
+function isTemplateObject(value: Template): value is { readonly [field: string]: Template } {
+  return isObject(value);
+}
+
+/** A field that no contract knows. */
+export const UNKNOWN_FIELD = { x_wallet_check: { since: 'a later version' } } as const;
+
+/** Adds it to each object. */
+export function withUnknownFields(value: Template): Template {
+  if (typeof value !== 'object' || value === null) return value;
+  if (isList(value)) return value.map(withUnknownFields);
+  return {
+    ...Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withUnknownFields(inner)])),
+    ...UNKNOWN_FIELD,
+  };
 }

@@ -70,7 +70,7 @@ export async function sendRequest(
   } catch (error) {
     return failed(error);
   }
-  const read = await readBody(response);
+  const read = response.body === null ? new Uint8Array() : await readReplyBody(response.body);
   if (signal.aborted) return failed(signal.reason);
   return over({
     type: 'http',
@@ -81,12 +81,14 @@ export async function sendRequest(
   });
 }
 
-async function readBody(response: Response): Promise<Uint8Array | 'too_large' | 'cut_off'> {
-  if (response.body === null) return new Uint8Array();
+/** The whole body, or why there is none. The caller knows whether the deadline cut it off. */
+export async function readReplyBody(
+  body: AsyncIterable<Uint8Array>,
+): Promise<Uint8Array | 'too_large' | 'cut_off'> {
   try {
-    return (await readUpTo(response.body, MAX_REPLY_BYTES)) ?? 'too_large';
+    return (await readUpTo(body, MAX_REPLY_BYTES)) ?? 'too_large';
   } catch {
-    return 'cut_off'; // the caller knows whether the deadline did this
+    return 'cut_off';
   }
 }
 

@@ -1,7 +1,8 @@
 /** Templates of payloads, and amounts in both forms. */
 import fc from 'fast-check';
 import { readAmount, renderPayload, writeAmount } from '../../../src/wallet/template';
-import { withField, withoutFields, withUnknownFields } from '../../../src/wallet-check/json-changes';
+import { withoutFields } from '../../../src/wallet-check/play';
+import { withField, withUnknownFields } from '../../../src/wallet-check/written-call';
 
 const VALUES = { op_id: 'op-1', player: 'p"1', currency: 'EUR', amount: '9223372036854775807', round: 'r' };
 const TEMPLATE = {
