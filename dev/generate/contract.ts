@@ -87,10 +87,7 @@ export function renderContract(command: string): string {
     paragraph('Methods, paths, parameters and payloads are not shown.'),
     table(
       ['operation', 'shown behaviour'],
-      OPERATOR_OPERATION_NAMES.map((name) => [
-        code(name),
-        OPERATOR_OPERATIONS[name].behaviour ?? 'the name alone',
-      ]),
+      OPERATOR_OPERATION_NAMES.map((name) => [code(name), OPERATOR_OPERATIONS[name] ?? 'the name alone']),
     ),
     '## Limits and windows',
     table(

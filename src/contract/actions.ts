@@ -3,18 +3,6 @@
  * `debit`. The other paths and all payloads come from an operator's profile.
  */
 
-export type WalletAction =
-  | 'balance'
-  | 'authenticate'
-  | 'debit'
-  | 'credit'
-  | 'debit_and_credit'
-  | 'rollback'
-  | 'close_round'
-  | 'settle_free_rounds'
-  | 'reconcile'
-  | 'notify';
-
 export interface WalletActionRow {
   /** The purpose, in the words of the documents. */
   readonly purpose: string;
@@ -47,7 +35,8 @@ export const WALLET_ACTIONS = {
   settle_free_rounds: { purpose: 'settle free-round grant', isNewBet: false, hasEffect: true, path: null },
   reconcile: { purpose: 'reconcile uncertain transaction', isNewBet: false, hasEffect: false, path: null },
   notify: { purpose: 'non-financial notification', isNewBet: false, hasEffect: false, path: null },
-} as const satisfies Record<WalletAction, WalletActionRow>;
+} as const satisfies Record<string, WalletActionRow>;
+export type WalletAction = keyof typeof WALLET_ACTIONS;
 
 export function isWalletAction(text: string): text is WalletAction {
   return Object.hasOwn(WALLET_ACTIONS, text);

@@ -4,23 +4,6 @@
  */
 import { WALLET_ACTIONS, type WalletAction } from './actions';
 
-export type ErrorCode =
-  | 'ERROR_CODE_INSUFFICIENT_FUNDS'
-  | 'ERROR_CODE_PLAYER_NOT_FOUND'
-  | 'ERROR_CODE_PLAYER_BLOCKED'
-  | 'ERROR_CODE_CURRENCY_MISMATCH'
-  | 'ERROR_CODE_BUSINESS_REJECTED'
-  | 'ERROR_CODE_UNKNOWN_ORIGINAL'
-  | 'ERROR_CODE_ALREADY_ROLLED_BACK'
-  | 'ERROR_CODE_UNSUPPORTED_ACTION'
-  | 'ERROR_CODE_RATE_LIMITED'
-  | 'ERROR_CODE_MAINTENANCE'
-  | 'ERROR_CODE_INVALID_REQUEST'
-  | 'ERROR_CODE_SESSION_EXPIRED'
-  | 'ERROR_CODE_LIMIT_EXCEEDED'
-  | 'ERROR_CODE_INTERNAL'
-  | 'ERROR_CODE_IDEMPOTENCY_CONFLICT';
-
 /** The calls that a wallet may answer with a code. */
 export type CodeRestriction =
   /** No restriction. */
@@ -135,7 +118,8 @@ export const WALLET_CODES = {
     restriction: 'any_call',
     meaning: 'The wallet has the op_id already, with other content.',
   },
-} as const satisfies Record<ErrorCode, WalletCodeRow>;
+} as const satisfies Record<string, WalletCodeRow>;
+export type ErrorCode = keyof typeof WALLET_CODES;
 
 export function isErrorCode(value: unknown): value is ErrorCode {
   return typeof value === 'string' && Object.hasOwn(WALLET_CODES, value);

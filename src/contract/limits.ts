@@ -12,33 +12,6 @@ export type LimitUnit =
   | 'entries'
   | 'factor';
 
-export type LimitName =
-  | 'wallet_answer'
-  | 'wallet_answer_goal'
-  | 'wallet_stored_answer'
-  | 'wallet_resend'
-  | 'webhook_timestamp'
-  | 'signature_timestamp'
-  | 'webhook_events'
-  | 'webhook_body'
-  | 'webhook_slot_wait'
-  | 'webhook_retry_after'
-  | 'brand_bytes'
-  | 'player_ref_bytes'
-  | 'promo_player_ref_shortest'
-  | 'promo_player_ref_longest'
-  | 'amount_bits'
-  | 'settled_in_round'
-  | 'queue_retry_first'
-  | 'queue_retry_factor'
-  | 'queue_retry_longest'
-  | 'catalogue_timestamp_age'
-  | 'catalogue_timestamp_ahead'
-  | 'catalogue_diff_least'
-  | 'catalogue_diff_most'
-  | 'catalogue_diff_default'
-  | 'token_endpoint_answer';
-
 export interface LimitRow {
   readonly value: number;
   readonly unit: LimitUnit;
@@ -119,7 +92,8 @@ export const LIMITS = {
     unit: 'ms',
     meaning: 'The token endpoint answers within this time. Otherwise the page shows the view of a guest.',
   },
-} as const satisfies Record<LimitName, LimitRow>;
+} as const satisfies Record<string, LimitRow>;
+export type LimitName = keyof typeof LIMITS;
 
 export function isLimitName(text: string): text is LimitName {
   return Object.hasOwn(LIMITS, text);

@@ -4,23 +4,6 @@
  */
 import type { ErrorCode } from './error-codes';
 
-export type ServiceErrorName =
-  | 'invalid_request'
-  | 'unauthorized'
-  | 'forbidden'
-  | 'not_allowed'
-  | 'not_found'
-  | 'conflict'
-  | 'demo_not_supported'
-  | 'unsupported_action'
-  | 'rate_limited'
-  | 'internal'
-  | 'not_implemented'
-  | 'provider_error'
-  | 'provider_unavailable'
-  | 'launch_in_progress'
-  | 'provider_timeout';
-
 export interface ServiceErrorRow {
   readonly status: number;
   /** The codes that the body may have, the usual one first. */
@@ -160,7 +143,8 @@ export const SERVICE_ERRORS = {
     tokens: ['provider_timeout'],
     meaning: 'The game provider did not answer in time.',
   },
-} as const satisfies Record<ServiceErrorName, ServiceErrorRow>;
+} as const satisfies Record<string, ServiceErrorRow>;
+export type ServiceErrorName = keyof typeof SERVICE_ERRORS;
 
 /** A text with which the message of an error body begins. */
 export type MessageToken = (typeof SERVICE_ERRORS)[ServiceErrorName]['tokens'][number];
