@@ -94,18 +94,7 @@ export function addAttempt(history: CallHistory | null, attempt: WalletAttempt):
   return { attempts: attempts + 1, firstSentAt, last: attempt, isUncertain };
 }
 
-/** @param attempts in the order in which they were sent. @param now milliseconds since 1970 */
-export function nextStep(
-  call: PolicyCall,
-  attempts: readonly WalletAttempt[],
-  now: number,
-  terms: PolicyTerms = POLICY_TERMS,
-): WalletStep {
-  const history = attempts.reduce<CallHistory | null>(addAttempt, null);
-  return stepAfter(call, history, now, terms);
-}
-
-/** As `nextStep`, of a history that was kept. */
+/** @param history null before the first attempt. @param now milliseconds since 1970 */
 export function stepAfter(
   call: PolicyCall,
   history: CallHistory | null,

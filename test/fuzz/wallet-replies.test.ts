@@ -2,16 +2,9 @@
 import fc from 'fast-check';
 import type { WalletAction } from '../../src/contract/actions';
 import { interpretReply } from '../../src/wallet/answer';
-import {
-  addAttempt,
-  type CallHistory,
-  endingOf,
-  nextStep,
-  POLICY_TERMS,
-  stepAfter,
-} from '../../src/wallet/policy';
+import { addAttempt, type CallHistory, endingOf, POLICY_TERMS, stepAfter } from '../../src/wallet/policy';
 import { HOUR_MS, play, RESEND_MS, waitsOf } from '../support/wallet-play';
-import { anyAction, anyReply } from '../support/wallet-replies';
+import { anyAction, anyReply, nextStep } from '../support/wallet-replies';
 import { SHOWN_CODES } from '../unit/contract/spec-rows';
 
 const NO_ANSWER_TYPES = [

@@ -3,6 +3,15 @@ import fc from 'fast-check';
 import { WALLET_ACTION_NAMES } from '../../src/contract/actions';
 import { ERROR_CODES } from '../../src/contract/error-codes';
 import type { WalletReply } from '../../src/wallet/answer';
+import {
+  addAttempt,
+  type CallHistory,
+  type PolicyCall,
+  type PolicyTerms,
+  stepAfter,
+  type WalletAttempt,
+  type WalletStep,
+} from '../../src/wallet/policy';
 
 export type HttpReply = Extract<WalletReply, { type: 'http' }>;
 
@@ -54,3 +63,13 @@ export const anyReply: fc.Arbitrary<WalletReply> = fc.oneof(
     ms: fc.oneof(fc.integer({ min: 0, max: 10_000 }), fc.double()),
   }),
 );
+
+/** The step after all attempts of a call, in the order in which they were sent. */
+export function nextStep(
+  call: PolicyCall,
+  attempts: readonly WalletAttempt[],
+  now: number,
+  terms?: PolicyTerms,
+): WalletStep {
+  return stepAfter(call, attempts.reduce<CallHistory | null>(addAttempt, null), now, terms);
+}

@@ -1,14 +1,9 @@
 import Ajv2020 from 'ajv/dist/2020';
 import fc from 'fast-check';
-import {
-  ERROR_BODY_SCHEMA,
-  parseErrorBody,
-  serializeErrorBody,
-  serviceErrorOf,
-  tokenOf,
-} from '../../../src/contract/error-body';
+import { ERROR_BODY_SCHEMA, serializeErrorBody } from '../../../src/contract/error-body';
 import { ERROR_CODES } from '../../../src/contract/error-codes';
 import { SERVICE_ERROR_NAMES, serviceError } from '../../../src/contract/service-errors';
+import { parseErrorBody, serviceErrorOf, tokenOf } from '../../support/read-error-body';
 import { anyCharacter } from '../../support/texts';
 
 const anyBody = fc.record({

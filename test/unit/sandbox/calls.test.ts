@@ -1,5 +1,5 @@
 /** The sandbox's answers before any state: signatures, ordered faults, launches that come again, bodies. */
-import { parseErrorBody, serviceErrorOf } from '../../../src/contract/error-body';
+
 import { SERVICE_ERROR_NAMES, serviceError } from '../../../src/contract/service-errors';
 import { orderedError, refuse, success } from '../../../src/sandbox/answers';
 import { authenticate, type KnownKeys, signCall, whyForbidden } from '../../../src/sandbox/authentication';
@@ -9,6 +9,7 @@ import { hashOf } from '../../../src/sandbox/operations';
 import { readDelayOrder, readFaultOrder } from '../../../src/sandbox/ordered-faults';
 import { readLaunch, readPlay } from '../../../src/sandbox/requests';
 import { SANDBOX_ROUTES } from '../../../src/sandbox/routes';
+import { parseErrorBody, serviceErrorOf } from '../../support/read-error-body';
 
 const NOW = 1_795_740_000_000;
 const operator: SandboxOperator = {

@@ -1,8 +1,8 @@
 import { WALLET_ACTION_NAMES, type WalletAction } from '../../../src/contract/actions';
 import { interpretReply, type WalletAnswer } from '../../../src/wallet/answer';
-import { endingOf, nextStep } from '../../../src/wallet/policy';
+import { endingOf } from '../../../src/wallet/policy';
 import { HOUR_MS, play, RESEND_MS, START, waitsOf } from '../../support/wallet-play';
-import { aReply, failureBody } from '../../support/wallet-replies';
+import { aReply, failureBody, nextStep } from '../../support/wallet-replies';
 
 const BETS: readonly WalletAction[] = ['debit', 'debit_and_credit'];
 const RESENT: readonly WalletAction[] = ['credit', 'rollback', 'close_round', 'settle_free_rounds'];

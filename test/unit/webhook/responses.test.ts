@@ -1,7 +1,8 @@
 /** The refusals of the webhook, against the contract with operators. */
-import { parseErrorBody } from '../../../src/contract/error-body';
+
 import { CONNECT, LATE_BODY } from '../../../src/webhook/raw-responses';
 import { isRefusal, REFUSALS, type Refusal, withDetail } from '../../../src/webhook/responses';
+import { parseErrorBody } from '../../support/read-error-body';
 
 const { tooLarge, tooMany, tooManyValues, tooManyPieces, tooManyHeaders, malformed, ...others } = REFUSALS;
 const { tooManyReconciled, paused, ...plain } = others;
