@@ -5,8 +5,7 @@
 import type { ReferenceDocument } from '../domain/reference';
 import type { PromotionDocument } from '../promotions/definition';
 import { FaultReport, type FileFault } from '../reference-file/report';
-import { decodeFile } from '../reference-file/text';
-import { readTree } from '../reference-file/yaml';
+import { decodeFile, parseText } from '../reference-file/text';
 import { PromotionReader } from './promotion-reader';
 
 export type ParsedPromotions =
@@ -36,9 +35,8 @@ export function readPromotions(
 }
 
 /**
- * Reads promotions from YAML or JSON. Never throws: every text gives a document or its faults.
+ * Reads promotions from YAML or JSON, as `parseText` does.
  *
- * @param fileName for the messages
  * @param reference operators, brands and games are looked up in it; undefined: they are not checked
  */
 export function parsePromotions(
@@ -46,18 +44,16 @@ export function parsePromotions(
   fileName: string,
   reference?: ReferenceDocument,
 ): ParsedPromotions {
-  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const report = new FaultReport(content);
-  const tree = readTree(content, fileName, report, 'Write at least: "promotions: []".');
-  if (tree === undefined) return { faults: report.inOrder() };
-  const warnings = new FaultReport(content);
-  const reader = new PromotionReader(report, warnings, reference);
-  const document = reader.read(tree);
-  if (!report.isEmpty()) return { faults: report.inOrder() };
-  const faultsOf = (found: readonly FoundFault[]) => {
-    const placed = new FaultReport(content);
-    for (const { key, message, remedy } of found) placed.add(reader.placeOf(key), message, remedy);
-    return placed.inOrder();
-  };
-  return { document, warnings: warnings.inOrder(), faultsOf };
+  const whenEmpty = 'Write at least: "promotions: []".';
+  return parseText(text, { fileName, whenEmpty }, (tree, faults, content) => {
+    const warnings = new FaultReport(content);
+    const reader = new PromotionReader(faults, warnings, reference);
+    const document = reader.read(tree);
+    const faultsOf = (found: readonly FoundFault[]) => {
+      const placed = new FaultReport(content);
+      for (const { key, message, remedy } of found) placed.add(reader.placeOf(key), message, remedy);
+      return placed.inOrder();
+    };
+    return { document, warnings: warnings.inOrder(), faultsOf };
+  });
 }

@@ -6,8 +6,7 @@
 import type { ReferenceDocument } from '../domain/reference';
 import { FaultReport, type FileFault } from './report';
 import { DocumentReader } from './rules';
-import { decodeFile } from './text';
-import { readTree } from './yaml';
+import { decodeFile, parseText } from './text';
 
 export { type Change, describeChanges, printChanges, removals } from './changes';
 export { describeFileFault, type FileFault } from './report';
@@ -27,19 +26,12 @@ export function readReference(bytes: Buffer | null, fileName: string): ParsedRef
   return typeof text === 'string' ? parseReference(text, fileName) : { faults: [text] };
 }
 
-/**
- * Reads reference data from YAML or JSON. Never throws: every text gives a document or its faults.
- *
- * All faults are reported at once, in the order of the text. For a text that is not YAML, only its syntax
- * errors are reported.
- * @param fileName for the messages
- */
+/** Reads reference data from YAML or JSON, as `parseText` does. */
 export function parseReference(text: string, fileName: string): ParsedReference {
-  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const report = new FaultReport(content);
-  const tree = readTree(content, fileName, report);
-  if (tree === undefined) return { faults: report.inOrder() };
-  const warnings = new FaultReport(content);
-  const document = new DocumentReader(report, warnings).read(tree);
-  return report.isEmpty() ? { document, warnings: warnings.inOrder() } : { faults: report.inOrder() };
+  const whenEmpty = 'Write at least: "operators: []".';
+  return parseText(text, { fileName, whenEmpty }, (tree, faults, content) => {
+    const warnings = new FaultReport(content);
+    const document = new DocumentReader(faults, warnings).read(tree);
+    return { document, warnings: warnings.inOrder() };
+  });
 }

@@ -1,7 +1,28 @@
 /** The text of a file that people write: its bytes have to be UTF-8, and not too many. */
 import { isUtf8 } from 'node:buffer';
-import type { FileFault } from './report';
-import { MAX_LENGTH, SHORTER } from './yaml';
+import { FaultReport, type FileFault } from './report';
+import type { Tree } from './tree';
+import { MAX_LENGTH, readTree, SHORTER } from './yaml';
+
+/**
+ * Reads YAML or JSON: the text as a tree, and the tree by `read`. Never throws: every text gives a result, or
+ * all faults in the order of the text. For a text that is not YAML, only its syntax errors are reported.
+ *
+ * @param fileName for the messages
+ * @param whenEmpty the remedy for a file without data
+ * @param read its result counts only where it reported no fault; undefined where there is none
+ */
+export function parseText<T>(
+  text: string,
+  { fileName, whenEmpty }: { readonly fileName: string; readonly whenEmpty: string },
+  read: (tree: Tree, faults: FaultReport, content: string) => T | undefined,
+): T | { readonly faults: readonly FileFault[] } {
+  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
+  const faults = new FaultReport(content);
+  const tree = readTree(content, fileName, faults, whenEmpty);
+  const result = tree === undefined ? undefined : read(tree, faults, content);
+  return result !== undefined && faults.isEmpty() ? result : { faults: faults.inOrder() };
+}
 
 /**
  * The most bytes that are read of a file. A longer file has more than MAX_LENGTH characters in any case, so

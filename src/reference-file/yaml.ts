@@ -33,7 +33,7 @@ export function readTree(
   text: string,
   fileName: string,
   report: FaultReport,
-  whenEmpty = 'Write at least: "operators: []".',
+  whenEmpty: string,
 ): Tree | undefined {
   if (text.length > MAX_LENGTH) {
     const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;

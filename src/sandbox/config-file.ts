@@ -4,9 +4,9 @@
 import { quoted } from '../lib/printable';
 import { type Check, checkBrand, checkGame, checkName } from '../reference-file/checks';
 import { type Slot, TreeReader } from '../reference-file/reader';
-import { childPath, FaultReport, type FileFault } from '../reference-file/report';
+import { childPath, type FaultReport, type FileFault } from '../reference-file/report';
+import { parseText } from '../reference-file/text';
 import type { Tree } from '../reference-file/tree';
-import { readTree } from '../reference-file/yaml';
 
 export interface SandboxKey {
   readonly id: string;
@@ -59,15 +59,13 @@ export type ParsedSandboxConfig =
   | { readonly config: SandboxConfig }
   | { readonly faults: readonly FileFault[] };
 
-/** Never throws. @param fileName for the messages */
+/** Reads the file from YAML or JSON, as `parseText` does. */
 export function parseSandboxConfig(text: string, fileName: string): ParsedSandboxConfig {
-  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const report = new FaultReport(content);
-  const tree = readTree(content, fileName, report);
-  if (tree === undefined) return { faults: report.inOrder() };
-  const config = new ConfigReader(report).read(tree);
-  if (config !== undefined && report.isEmpty()) return { config };
-  return { faults: report.inOrder() };
+  const whenEmpty = 'Write at least an operator with a key, and a game.';
+  return parseText(text, { fileName, whenEmpty }, (tree, faults) => {
+    const config = new ConfigReader(faults).read(tree);
+    return config && { config };
+  });
 }
 
 const TOP_KEYS = ['operators', 'games', 'session_seconds'] as const;

@@ -6,9 +6,9 @@ import { WALLET_ACTION_NAMES, WALLET_ACTIONS, type WalletAction } from '../contr
 import { quoted } from '../lib/printable';
 import type { Check } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion, TreeReader } from '../reference-file/reader';
-import { childPath, FaultReport, type FileFault } from '../reference-file/report';
+import { childPath, type FaultReport, type FileFault } from '../reference-file/report';
+import { parseText } from '../reference-file/text';
 import type { Tree } from '../reference-file/tree';
-import { readTree } from '../reference-file/yaml';
 import {
   type ActionProfile,
   type AnswerProfile,
@@ -41,15 +41,12 @@ import { isPlace, NEEDED_PLACES, PLACES, placesIn, placesOf, type Template } fro
 
 export type ParsedProfile = { readonly profile: WalletProfile } | { readonly faults: readonly FileFault[] };
 
-/** Never throws. @param fileName for the messages */
+/** Reads a profile from YAML or JSON, as `parseText` does. */
 export function parseProfile(text: string, fileName: string): ParsedProfile {
-  const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const report = new FaultReport(content);
-  const tree = readTree(content, fileName, report, 'Begin with "environment: test".');
-  if (tree === undefined) return { faults: report.inOrder() };
-  const profile = new ProfileReader(report).read(tree);
-  if (profile !== undefined && report.isEmpty()) return { profile };
-  return { faults: report.inOrder() };
+  return parseText(text, { fileName, whenEmpty: 'Begin with "environment: test".' }, (tree, faults) => {
+    const profile = new ProfileReader(faults).read(tree);
+    return profile && { profile };
+  });
 }
 
 const TOP_KEYS = [

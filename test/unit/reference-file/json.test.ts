@@ -4,7 +4,7 @@ import { FaultReport } from '../../../src/reference-file/report';
 import { readTree } from '../../../src/reference-file/yaml';
 
 /** Reads the text with the YAML parser: with the comment it is not JSON. */
-const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new FaultReport(text));
+const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new FaultReport(text), '');
 
 test.each([
   '{"operators": []}',
