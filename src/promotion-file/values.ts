@@ -1,20 +1,12 @@
 /** Reads the values of a promotion from a tree: numbers, amounts, times and durations. */
-import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import { quoted } from '../lib/printable';
 import { isTimeZone, timeZoneNames } from '../lib/time-zone';
 import type { Amounts } from '../promotions/definition';
 import { type BoundFault, readBound, readDuration } from '../promotions/local-time';
-import { checkAmount, checkGame } from '../reference-file/checks';
+import { checkGame } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion, TreeReader } from '../reference-file/reader';
-import type { FaultReport } from '../reference-file/report';
-
-const CODES = CURRENCIES.map((currency) => currency.code);
 
 export class ValueReader extends TreeReader {
-  constructor(private readonly report: FaultReport) {
-    super(report);
-  }
-
   /** A whole number. @param meaning follows "Write " in the remedy */
   whole(slot: Slot, least: number, most: number, meaning: string): number | undefined {
     const { tree } = slot;
@@ -23,7 +15,7 @@ export class ValueReader extends TreeReader {
     if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value;
     const shown = tree.kind === 'leaf' ? quoted(tree.source) : 'this value';
     const message = `Expected a whole number from ${least} to ${most}, found ${shown}.`;
-    this.report.add(slot, message, `Write ${meaning}, without quotes.`);
+    this.faults.add(slot, message, `Write ${meaning}, without quotes.`);
     return undefined;
   }
 
@@ -31,36 +23,19 @@ export class ValueReader extends TreeReader {
   amounts(slot: Slot, example: string): Amounts | undefined {
     const { tree } = slot;
     if (tree === undefined) return undefined;
-    const read = new Map<string, string>();
-    const keys = new Map<string, string>();
-    for (const { key, keyPlace, value } of this.entries(slot)) {
-      const currency = currencyOf(key);
-      if (currency === undefined) {
-        const remedy = suggestion(key, CODES) ?? `Use one of: ${CODES.join(', ')}.`;
-        this.report.add(keyPlace, `There is no currency ${quoted(key)}.`, remedy);
-        continue;
-      }
-      const { code, scale } = currency;
-      const other = keys.get(code);
-      if (other !== undefined)
-        this.report.add(keyPlace, `${key} and ${other} are the same currency.`, 'Keep one of the two.');
-      keys.set(code, key);
-      const amount = this.text(value, (text) => checkAmount(text, code, scale));
-      if (amount === undefined) continue;
-      read.set(code, amount);
-      if (toMinor(amount, scale) === 0n)
-        this.report.add(value, 'The amount is zero.', 'Write an amount above zero, or remove the currency.');
-    }
+    const amounts = this.currencyAmounts(slot, (value) =>
+      this.faults.add(value, 'The amount is zero.', 'Write an amount above zero, or remove the currency.'),
+    );
     if (tree.kind === 'mapping' && tree.entries.length === 0)
-      this.report.add(slot, 'No currency is listed.', `Write an amount for each currency: ${example}.`);
-    return Object.fromEntries(read);
+      this.faults.add(slot, 'No currency is listed.', `Write an amount for each currency: ${example}.`);
+    return amounts;
   }
 
   /** The games of a promotion; undefined where the slot is absent. */
   games(slot: Slot, each: (game: string, item: Slot) => void): readonly string[] | undefined {
     if (slot.tree === undefined) return undefined;
     if (slot.tree.kind === 'list' && slot.tree.items.length === 0)
-      this.report.add(slot, 'The empty list counts no game.', 'List the games, or remove the key for all.');
+      this.faults.add(slot, 'The empty list counts no game.', 'List the games, or remove the key for all.');
     return this.list(slot, (item) => {
       const game = this.text(item, checkGame);
       if (game !== undefined) each(game, item);
@@ -86,7 +61,7 @@ export class ValueReader extends TreeReader {
     const read = readBound(text, timeZone);
     if (typeof read === 'bigint') return text;
     if (read !== 'zone_missing' || !hasOwnFault)
-      this.report.add(slot, ...boundComplaint(read, text, timeZone));
+      this.faults.add(slot, ...boundComplaint(read, text, timeZone));
     return undefined;
   }
 

@@ -1,8 +1,8 @@
 /** Reads values of expected types from a tree, and reports values of another type. */
-
+import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import { nearest } from '../lib/did-you-mean';
 import { quoted } from '../lib/printable';
-import type { Check } from './checks';
+import { type Check, checkAmount } from './checks';
 import { childPath, type FaultReport, type FilePlace } from './report';
 import type { Tree } from './tree';
 
@@ -16,6 +16,8 @@ export interface Mapping extends FilePlace {
   get(key: string): Slot;
 }
 
+const CURRENCY_CODES = CURRENCIES.map(({ code }) => code);
+
 interface Entry {
   readonly key: string;
   readonly keyPlace: FilePlace;
@@ -27,7 +29,7 @@ interface Entry {
  * was reported.
  */
 export class TreeReader {
-  constructor(private readonly faults: FaultReport) {}
+  constructor(protected readonly faults: FaultReport) {}
 
   /** The entries of a mapping. Of equal keys, the first one. */
   entries(slot: Slot): Entry[] {
@@ -130,6 +132,30 @@ export class TreeReader {
     if (tree.kind === 'leaf' && typeof tree.value === 'boolean') return tree.value;
     this.wrongType(slot, 'true or false', 'Write true or false, without quotes.');
     return absent;
+  }
+
+  /** Amounts by their currencies. @param onZero receives the place of an amount of zero */
+  currencyAmounts(slot: Slot, onZero: (value: Slot) => void): Record<string, string> {
+    const amounts = new Map<string, string>();
+    const keys = new Map<string, string>();
+    for (const { key, keyPlace, value } of this.entries(slot)) {
+      const currency = currencyOf(key);
+      if (currency === undefined) {
+        const remedy = suggestion(key, CURRENCY_CODES) ?? `Use one of: ${CURRENCY_CODES.join(', ')}.`;
+        this.faults.add(keyPlace, `There is no currency ${quoted(key)}.`, remedy);
+        continue;
+      }
+      const { code, scale } = currency;
+      const other = keys.get(code);
+      if (other !== undefined)
+        this.faults.add(keyPlace, `${key} and ${other} are the same currency.`, 'Keep one of the two.');
+      keys.set(code, key);
+      const amount = this.text(value, (text) => checkAmount(text, code, scale));
+      if (amount === undefined) continue;
+      amounts.set(code, amount);
+      if (toMinor(amount, scale) === 0n) onZero(value);
+    }
+    return Object.fromEntries(amounts);
   }
 
   private unknownKey(key: string, place: FilePlace, known: readonly string[]): void {

@@ -5,7 +5,6 @@
  * schemas/reference.schema.json describes the same structure for editors.
  * test/unit/reference-file/reference-file.test.ts compares the two.
  */
-import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import {
   type BrandEntry,
   type ConnectionEntry,
@@ -15,8 +14,8 @@ import {
   type ReferenceDocument,
 } from '../domain/reference';
 import { quoted } from '../lib/printable';
-import { type Check, checkAmount, checkBrand, checkGame, checkName, checkTopic } from './checks';
-import { type Mapping, type Slot, suggestion, TreeReader } from './reader';
+import { type Check, checkBrand, checkGame, checkName, checkTopic } from './checks';
+import { type Mapping, type Slot, TreeReader } from './reader';
 import type { FaultReport, FilePlace } from './report';
 import type { Tree } from './tree';
 
@@ -24,7 +23,6 @@ import type { Tree } from './tree';
 export const SEVERAL = 'several';
 const TRANSPORTS = ['kafka', 'webhook'] as const;
 type Transport = (typeof TRANSPORTS)[number];
-const CODES = CURRENCIES.map((currency) => currency.code);
 
 /** Ids of one kind, each with the offset of its first place. */
 type Ids = Map<string, number>;
@@ -175,29 +173,9 @@ export class DocumentReader {
   }
 
   private minBet(slot: Slot): BrandEntry['minBet'] {
-    const amounts = new Map<string, string>();
-    const keys = new Map<string, string>();
-    for (const { key, keyPlace, value } of this.nodes.entries(slot)) {
-      const currency = currencyOf(key);
-      if (currency === undefined) {
-        const remedy = suggestion(key, CODES) ?? `Use one of: ${CODES.join(', ')}.`;
-        this.faults.add(keyPlace, `There is no currency ${quoted(key)}.`, remedy);
-        continue;
-      }
-      const { code, scale } = currency;
-      const other = keys.get(code);
-      if (other !== undefined) {
-        this.faults.add(keyPlace, `${key} and ${other} are the same currency.`, 'Keep one of the two.');
-      }
-      keys.set(code, key);
-      const amount = this.nodes.text(value, (text) => checkAmount(text, code, scale));
-      if (amount === undefined) continue;
-      amounts.set(code, amount);
-      if (toMinor(amount, scale) === 0n) {
-        this.warnings.add(value, 'A minimum of zero has no effect.', 'Remove or raise it.');
-      }
-    }
-    return Object.fromEntries(amounts);
+    return this.nodes.currencyAmounts(slot, (value) =>
+      this.warnings.add(value, 'A minimum of zero has no effect.', 'Remove or raise it.'),
+    );
   }
 
   private game(slot: Slot, seen: Ids): GameEntry | undefined {
