@@ -66,9 +66,5 @@ export function fromPromotionsJson(json: unknown): PromotionDocument {
   const report = new FaultReport('');
   const document = new PromotionReader(report, new FaultReport(''), undefined).read(treeOf(json));
   if (report.isEmpty()) return document;
-  const [first, ...others] = report.inOrder();
-  const more = others.length > 0 ? ` (and ${others.length} more faults)` : '';
-  throw new UnreadablePromotions(
-    `the stored promotions are not valid: ${first?.path}: ${first?.message}${more}`,
-  );
+  throw new UnreadablePromotions(`the stored promotions are not valid: ${report.summary()}`);
 }

@@ -57,6 +57,13 @@ export class FaultReport {
     return this.found.length === 0;
   }
 
+  /** The first fault, and how many more there are: for data that no person edits. */
+  summary(): string {
+    const [first, ...others] = this.inOrder();
+    const more = others.length > 0 ? ` (and ${others.length} more faults)` : '';
+    return `${first?.path}: ${first?.message}${more}`;
+  }
+
   /**
    * Returns every fault once. A parser that recovers may report the same fault at one place several times.
    */

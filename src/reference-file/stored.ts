@@ -35,9 +35,5 @@ export function fromDocumentJson(json: unknown): ReferenceDocument {
   const report = new FaultReport('');
   const document = new DocumentReader(report, new FaultReport('')).read(treeOf(json));
   if (report.isEmpty()) return document;
-  const [first, ...others] = report.inOrder();
-  const more = others.length > 0 ? ` (and ${others.length} more faults)` : '';
-  throw new UnreadableDocument(
-    `the stored reference data is not valid: ${first?.path}: ${first?.message}${more}`,
-  );
+  throw new UnreadableDocument(`the stored reference data is not valid: ${report.summary()}`);
 }
