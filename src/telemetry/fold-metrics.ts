@@ -1,15 +1,11 @@
-/** The metrics of the processes that keep results by a fold: the rollups, and the pseudonyms. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+/** The metrics of the processes that follow the verdicts: folds, and the publishing of completions. */
+import type { MeasuredProcess, MetricMakers } from './metric-makers';
 
 interface Texts {
   readonly help: string;
   readonly action: string;
 }
-type FoldProcess = 'rollups' | 'pseudonyms' | 'promotions';
-type Describe = (
-  name: string,
-  about: Texts & { readonly of: FoldProcess },
-) => { name: string; help: string; labelNames: never[]; registers: Registry[] };
+type FoldProcess = Extract<MeasuredProcess, 'rollups' | 'pseudonyms' | 'promotions'>;
 
 /** The texts that differ. */
 interface FoldTexts {
@@ -20,35 +16,32 @@ interface FoldTexts {
   readonly failures: string;
 }
 
-function makeFoldMetrics(describe: Describe, of: FoldProcess, texts: FoldTexts) {
+function makeFoldMetrics({ counter, gauge, histogram }: MetricMakers, of: FoldProcess, texts: FoldTexts) {
   const { lag, folding, verdicts, slice, failures } = texts;
   return {
-    lagSeconds: new Gauge(describe(`${of}_lag_seconds`, { of, ...lag })),
-    folding: new Gauge(
-      describe(`${of}_folding`, {
-        of,
-        help: folding,
-        action: 'The sum over all processes is 1. Where it is 0 for a minute, see the log.',
-      }),
-    ),
-    verdicts: new Counter(describe(`${of}_verdicts_total`, { of, ...verdicts })),
-    sliceSeconds: new Histogram({
-      ...describe(`${of}_slice_seconds`, { of, ...slice }),
+    lagSeconds: gauge(`${of}_lag_seconds`, { of, ...lag }),
+    folding: gauge(`${of}_folding`, {
+      of,
+      help: folding,
+      action: 'The sum over all processes is 1. Where it is 0 for a minute, see the log.',
+    }),
+    verdicts: counter(`${of}_verdicts_total`, { of, ...verdicts }),
+    sliceSeconds: histogram(`${of}_slice_seconds`, {
+      of,
+      ...slice,
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     }),
-    failures: new Counter(
-      describe(`${of}_failures_total`, {
-        of,
-        help: failures,
-        action: 'Some come with each failover. Where they continue, the log has the reason.',
-      }),
-    ),
+    failures: counter(`${of}_failures_total`, {
+      of,
+      help: failures,
+      action: 'Some come with each failover. Where they continue, the log has the reason.',
+    }),
   };
 }
 export type FoldMetrics = ReturnType<typeof makeFoldMetrics>;
 
-export function makeRollupMetrics(describe: Describe): FoldMetrics {
-  return makeFoldMetrics(describe, 'rollups', {
+export function makeRollupMetrics(makers: MetricMakers): FoldMetrics {
+  return makeFoldMetrics(makers, 'rollups', {
     lag: {
       help: 'Seconds since the rollups had every committed verdict.',
       action:
@@ -68,8 +61,8 @@ export function makeRollupMetrics(describe: Describe): FoldMetrics {
   });
 }
 
-export function makePromotionMetrics(describe: Describe): FoldMetrics {
-  return makeFoldMetrics(describe, 'promotions', {
+export function makePromotionMetrics(makers: MetricMakers): FoldMetrics {
+  return makeFoldMetrics(makers, 'promotions', {
     lag: {
       help: 'Seconds since promotions had counted every committed verdict.',
       action:
@@ -89,9 +82,9 @@ export function makePromotionMetrics(describe: Describe): FoldMetrics {
   });
 }
 
-export function makePseudonymMetrics(describe: Describe) {
+export function makePseudonymMetrics(makers: MetricMakers) {
   return {
-    ...makeFoldMetrics(describe, 'pseudonyms', {
+    ...makeFoldMetrics(makers, 'pseudonyms', {
       lag: {
         help: 'Seconds since every committed verdict had the pseudonym of its player.',
         action:
@@ -108,13 +101,46 @@ export function makePseudonymMetrics(describe: Describe) {
       },
       failures: 'Slices that failed and are retried. No player is left out by it.',
     }),
-    players: new Counter(
-      describe('pseudonyms_players_total', {
-        of: 'pseudonyms',
-        help: 'Players who got a pseudonym, without those of a new key.',
-        action:
-          'None. It follows the number of new players. Where it follows the number of events, a sender writes another player_ref in each.',
-      }),
-    ),
+    players: makers.counter('pseudonyms_players_total', {
+      of: 'pseudonyms',
+      help: 'Players who got a pseudonym, without those of a new key.',
+      action:
+        'None. It follows the number of new players. Where it follows the number of events, a sender writes another player_ref in each.',
+    }),
+  };
+}
+
+export function makeCompletionMetrics({ counter, gauge }: MetricMakers) {
+  const of = 'completions';
+  return {
+    lagSeconds: gauge('completions_lag_seconds', {
+      of,
+      help: 'Seconds for which the oldest unpublished completion has waited, or the operator that is held back for longest.',
+      action:
+        'Above a minute: no process of completions works, Kafka is away, or a topic refuses. promo.held_back_completions and the log say which.',
+    }),
+    publishing: gauge('completions_publishing', {
+      of,
+      help: '1 where this process publishes completions, 0 where it waits for the end of another one.',
+      action: 'The sum over all processes is 1. Where it is 0 for a minute, see the log.',
+    }),
+    published: counter('completions_published_total', {
+      of,
+      help: 'Messages that a topic of completions has stored, repeated ones included.',
+      action: 'None. It follows the completions of the promotions.',
+      labels: ['topic'],
+    }),
+    refusing: gauge('completion_topic_refuses', {
+      of,
+      help: '1 for a topic of completions whose last messages were refused, else 0.',
+      action:
+        'The log has the reason: a missing topic, an ACL without Write, or a limit of the topic. The completions of its operator wait, and no others do.',
+      labels: ['topic'],
+    }),
+    failures: counter('completions_failures_total', {
+      of,
+      help: 'Steps that failed and are retried. No completion is lost by it.',
+      action: 'Some come with each failover. Where they continue, the log has the reason.',
+    }),
   };
 }

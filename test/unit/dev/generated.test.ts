@@ -14,7 +14,8 @@ import { STORE_COMMANDS } from '../../../src/commands/store/commands';
 import { WALLET_COMMANDS } from '../../../src/commands/wallet/commands';
 import { ConfigError, readConfig, SETTINGS, settingsOf } from '../../../src/config/config';
 import { DEAD_LETTER_REASONS, REASONS } from '../../../src/domain/verdict/reasons';
-import { LABELS, makeMetrics, OWN_PREFIX } from '../../../src/telemetry/metrics';
+import { LABELS, OWN_PREFIX } from '../../../src/telemetry/metric-makers';
+import { makeMetrics } from '../../../src/telemetry/metrics';
 import { settingsByFile } from '../../support/settings-read';
 
 const files = generatedFiles(ROOT);
