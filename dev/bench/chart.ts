@@ -1,5 +1,5 @@
-/** Line charts as SVG, readable on a light and on a dark page. */
-import { type Axis, makeScale, type Scale } from './scale';
+/** Line charts as SVG, readable on a light and on a dark page. d3 computes scales and ticks. */
+import { scaleLinear, scaleLog } from 'd3-scale';
 
 export interface Series {
   readonly name: string;
@@ -117,4 +117,68 @@ function line({ points }: Series, index: number, x: Scale, y: Scale): string[] {
 
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+// --- axes
+
+export interface Axis {
+  readonly label: string;
+  /** Linear axes begin at 0. */
+  readonly scale: 'linear' | 'log';
+}
+
+export interface Scale {
+  place(value: number): number;
+  readonly ticks: readonly { readonly at: number; readonly label: string }[];
+}
+
+const TICKS_WANTED = 5;
+/** A horizontal axis shows the measured values themselves: at most this many, and far enough apart. */
+const MAX_OWN_TICKS = 9;
+const OWN_TICKS_APART = 30;
+/** Logarithmic axes over fewer decades than this have ticks between the powers of ten. */
+const SPARSE_DECADES = 2;
+
+/** @param from where the axis begins in the picture, `to` where it ends */
+export function makeScale({ scale }: Axis, values: readonly number[], from: number, to: number): Scale {
+  const finite = values.filter(Number.isFinite);
+  const isHorizontal = to > from;
+  const { positionOf, marks } = scale === 'log' ? logarithmic(finite) : linear(finite, isHorizontal);
+  const place = (value: number) => Math.round((from + positionOf(value) * (to - from)) * 10) / 10;
+  const own = [...new Set(finite)].sort((a, b) => a - b);
+  const written = isHorizontal && own.length <= MAX_OWN_TICKS && areApart(own.map(place)) ? own : marks;
+  const unit = written.some((value) => value >= 1e6) ? 1e6 : 1;
+  return { place, ticks: written.map((value) => ({ at: place(value), label: labelOf(value, unit) })) };
+}
+
+/** From 0 to a tick at or above the highest value; on the horizontal axis, to the highest value itself. */
+function linear(values: readonly number[], isHorizontal: boolean) {
+  const scale = scaleLinear().domain([0, Math.max(...values, 0) || 1]);
+  if (!isHorizontal) scale.nice(TICKS_WANTED);
+  return { positionOf: (value: number) => scale(value), marks: scale.ticks(TICKS_WANTED) };
+}
+
+/** Between powers of ten. A value below the lowest one is placed there. */
+function logarithmic(values: readonly number[]) {
+  const positive = values.filter((value) => value > 0);
+  const [lowest, highest] = [Math.min(...positive), Math.max(...positive)];
+  const scale = scaleLog()
+    .domain([lowest, highest > lowest ? highest : lowest * 10])
+    .nice();
+  const [low = 1, high = 10] = scale.domain();
+  const digits = Math.log10(high / low) <= SPARSE_DECADES ? '125' : '1';
+  return {
+    positionOf: (value: number) => scale(Math.max(value, low)),
+    marks: scale.ticks().filter((value) => digits.includes(value.toExponential()[0] ?? '')),
+  };
+}
+
+function areApart(places: readonly number[]): boolean {
+  return places.every((place, index) => index === 0 || place - (places[index - 1] ?? 0) >= OWN_TICKS_APART);
+}
+
+function labelOf(value: number, unit: number): string {
+  if (value === 0) return '0';
+  const text = (value / unit).toLocaleString('en', { maximumSignificantDigits: 6 });
+  return unit === 1 ? text : `${text} M`;
 }
