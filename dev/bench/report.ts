@@ -1,9 +1,8 @@
 /** Writes measured figures into documents, between marks, so that none is ever typed by hand. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { keyFigures } from './overview';
+import { capacityTable, keyFigures, scaleOutTable } from './overview';
 import { type Goal, type Result, readResult } from './result';
-import { capacityTable, scaleOutTable } from './scale-out';
 import { figure, tableMarkdown } from './table';
 
 const DOCUMENTS = 'docs';

@@ -11,9 +11,8 @@ import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/p
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
 import { quietKafka } from '../../servers/kafka-client';
 import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
-import { dueAt, recordsDue, TICK_MS, ticksIn } from '../pacing';
 import { percentiles, type Weighted } from '../statistics';
-import { type PacedEnd, type PacedStart, sentLine } from './paced-lines';
+import { dueAt, type PacedEnd, type PacedStart, recordsDue, sentLine, TICK_MS, ticksIn } from './paced-lines';
 import { numberSetting, setting } from './settings';
 
 /** Time from the connection to the first tick. */
