@@ -6,11 +6,10 @@
 import { type FeedRecord, makeFeed } from './demo/feed';
 import { withDatabase } from './demo/guest';
 import { reportOwnTopic } from './demo/own-topic';
-import { makeDemoReport } from './demo/page';
 import { untilDecided } from './demo/progress';
 import { reportPromotions } from './demo/promotions';
 import { publish } from './demo/publish';
-import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
+import { makeDemoReport, reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
 import { count, makeScreen, progressBar } from './demo/screen';
 import { describeServers, prepareStage, type Stage } from './demo/stage';
 import { printStory } from './demo/story';

@@ -1,7 +1,11 @@
 /** The final report of the demo, read from the views of schema promo: counts, balance, ledger, anomalies. */
+import { mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Client } from 'pg';
 import { REASONS } from '../../src/domain/verdict/reasons';
+import { projectRoot } from '../servers/download';
 import { count, type Screen, table } from './screen';
+import type { Stage } from './stage';
 
 const OUTCOMES = `
 select verdict, reason, count(*)::int as events from promo.verdicts group by 1, 2
@@ -107,4 +111,20 @@ export function reportSpeed(records: number, seconds: number, screen: Screen): v
   );
   screen.line('  Measured from the begin of the first deciding transaction to the end of the last, by the');
   screen.line('  clock of Postgres; the worker has just been started, so its code is still cold.');
+}
+
+// --- the report as one HTML file, which stays in build/ when the demo removes all else
+
+const FILE = join('build', 'demo-report.html');
+
+/** The range is that of the verdicts: they were decided within seconds. */
+const BEGIN = `select to_char(min(decided_at) at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as begin from promo.verdicts`;
+
+/** @returns the path of the file from the project's root */
+export async function makeDemoReport(stage: Stage, client: Client): Promise<string> {
+  const { rows } = await client.query<{ begin: string }>(BEGIN);
+  const [{ begin } = { begin: '' }] = rows;
+  mkdirSync(dirname(join(projectRoot, FILE)), { recursive: true });
+  await stage.run('report', '--from', begin, '--out', FILE);
+  return FILE;
 }
