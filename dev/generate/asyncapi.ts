@@ -8,7 +8,7 @@ import { CONNECTION_ID_HEADER } from '../../src/kafka/protocol/records-reader';
 import { COMPLETION_SCHEMA } from '../../src/promotion-publishing/completion-schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
 import { objectOf } from '../compatibility/json-schema';
-import { completionExamples } from './completion-examples';
+import { completionExamples } from './message-examples';
 
 const SCHEMA_FORMAT = 'application/schema+json;version=draft-2020-12';
 const AVRO_FORMAT = 'application/vnd.apache.avro+json;version=1.9.0';

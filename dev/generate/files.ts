@@ -15,13 +15,12 @@ import { reportFiles } from '../bench/report';
 import { renderAsyncApi } from './asyncapi';
 import { renderAvroSchema } from './avro';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
-import { completionExamples } from './completion-examples';
 import { renderConfiguration } from './configuration';
 import { renderContract } from './contract';
 import { renderFaults } from './faults';
+import { completionExamples, verdictExamples } from './message-examples';
 import { renderMetrics } from './metrics';
 import { reportPictures } from './report-pictures';
-import { verdictExamples } from './verdict-examples';
 import { renderVerdicts } from './verdicts';
 
 /** Makes everything but the tables. */

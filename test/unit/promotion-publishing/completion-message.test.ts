@@ -1,6 +1,6 @@
 /** The examples of messages about completions: they fit the schema, and have every change. */
 import Ajv2020 from 'ajv/dist/2020';
-import { completionExamples } from '../../../dev/generate/completion-examples';
+import { completionExamples } from '../../../dev/generate/message-examples';
 import { completionMessage, type OutboxEntry } from '../../../src/promotion-publishing/completion-message';
 import { COMPLETION_SCHEMA } from '../../../src/promotion-publishing/completion-schema';
 import { COMPLETION_CHANGES } from '../../../src/promotions/completion';
