@@ -4,7 +4,7 @@
  * that it made.
  */
 import { type FeedRecord, makeFeed } from './demo/feed';
-import { withDatabase } from './demo/guest';
+import { withClient } from './demo/guest';
 import { reportOwnTopic } from './demo/own-topic';
 import { untilDecided } from './demo/progress';
 import { reportPromotions } from './demo/promotions';
@@ -46,7 +46,7 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
   const records = await publishFeed(stage, feed);
   const seconds = await decideAll(stage, records);
 
-  await withDatabase(stage.databaseUrl, async (client) => {
+  await withClient(stage.databaseUrl, async (client) => {
     // Without statistics, Postgres may choose plans for the report that take half a minute.
     await client.query('analyze');
     await reportOutcomes(client, screen);

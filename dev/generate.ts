@@ -7,7 +7,6 @@ import './own-node';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { Client } from 'pg';
 import { renderDashboard } from './generate/dashboard-picture';
 import {
   dashboardFile,
@@ -21,11 +20,14 @@ import {
 import { renderTables } from './generate/tables';
 import { startServers } from './servers';
 import { projectRoot } from './servers/download';
+import { makeGuest } from './servers/guest';
 import { CLI, productCommand, requireProduct } from './servers/product';
 
 const USAGE = 'usage: node build/dev/generate.js [tables] [--check]';
 const USAGE_EXIT_CODE = 2;
 const MIGRATE_TIMEOUT_MS = 60_000;
+
+const { makeDatabase, dropDatabase } = makeGuest('promo-generate', 30_000);
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -58,15 +60,13 @@ async function makeTables(): Promise<GeneratedFile[]> {
   const servers = await startServers({ need: ['postgres'], log: (line) => console.error(line) });
   try {
     const name = `promo_test_${randomBytes(8).toString('hex')}`;
-    const url = new URL(servers.databaseUrl);
-    url.pathname = `/${name}`;
-    await execute(servers.databaseUrl, `create database ${name}`);
+    const url = await makeDatabase(servers.databaseUrl, name);
     try {
-      migrate(url.href);
-      const tables = tablesFile(await renderTables(url.href, GENERATE_TABLES_COMMAND));
-      return [tables, dashboardFile(await renderDashboard(url.href))];
+      migrate(url);
+      const tables = tablesFile(await renderTables(url, GENERATE_TABLES_COMMAND));
+      return [tables, dashboardFile(await renderDashboard(url))];
     } finally {
-      await execute(servers.databaseUrl, `drop database ${name} with (force)`);
+      await dropDatabase(servers.databaseUrl, name);
     }
   } finally {
     await servers.stop();
@@ -82,23 +82,6 @@ function migrate(databaseUrl: string): void {
     stdio: ['ignore', 'ignore', 'inherit'],
     timeout: MIGRATE_TIMEOUT_MS,
   });
-}
-
-async function execute(databaseUrl: string, statement: string): Promise<void> {
-  const client = new Client({
-    connectionString: databaseUrl,
-    connectionTimeoutMillis: 5_000,
-    query_timeout: 30_000,
-  });
-  client.on('error', () => {
-    // The current statement reports this error.
-  });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
-  }
 }
 
 main().then(

@@ -13,9 +13,9 @@ import { makeTopics, type TopicPlan } from '../servers/topics';
 import { connectionOfOperator, USUAL_SHAPE } from './feed';
 import {
   alterSystem,
+  dropDatabase,
   kafkaAt,
   makeDatabase,
-  removeDatabase,
   removeDatabases,
   removeOwn,
   withAdmin,
@@ -160,7 +160,7 @@ export class Stage {
   }
 
   async dropDatabase(url: string): Promise<void> {
-    await removeDatabase(this.serverUrl, new URL(url).pathname.slice(1));
+    await dropDatabase(this.serverUrl, new URL(url).pathname.slice(1));
   }
 
   /** Runs the work on a database that exists only for it. */

@@ -1,7 +1,7 @@
 /** Observes the worker while it decides, and measures it. */
 import type { Child } from '../servers/child';
 import { sleep } from '../servers/deadline';
-import { withDatabase } from './guest';
+import { withClient } from './guest';
 
 const LOOK_EVERY_MS = 40;
 const STUCK_AFTER_MS = 60_000;
@@ -33,7 +33,7 @@ export async function untilDecided(
   total: number,
   decided: (records: number) => void,
 ): Promise<number> {
-  return withDatabase(databaseUrl, async (client) => {
+  return withClient(databaseUrl, async (client) => {
     let seen = 0;
     let seenAt: string | null = null;
     let progressMs = Date.now();

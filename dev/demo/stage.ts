@@ -8,16 +8,10 @@ import { join } from 'node:path';
 import type { Log, Servers } from '../servers';
 import type { Child } from '../servers/child';
 import { projectRoot } from '../servers/download';
+import { hostOf } from '../servers/guest';
 import { CLI, inheritedFrom, productCommand } from '../servers/product';
 import type { Supervisor } from '../servers/supervisor';
-import {
-  hostOf,
-  makeDatabase,
-  makeOwnTopics,
-  removeLeftovers,
-  removeOwnDatabase,
-  removeOwnTopics,
-} from './guest';
+import { dropDatabase, makeDatabase, makeOwnTopics, removeLeftovers, removeOwnTopics } from './guest';
 import { makeNames } from './names';
 import { SENDERS, TOPIC_PREFIX } from './world';
 
@@ -58,10 +52,10 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
   const topicHere = (topic: string) => topic.replace(TOPIC_PREFIX, topicPrefix);
   const topics = [...new Set(Object.values(SENDERS).map(({ topic }) => topicHere(topic)))];
   if (isKafkaGiven) supervisor.onStop(() => removeOwnTopics(kafkaBrokers, names));
-  if (isPostgresGiven) supervisor.onStop(() => removeOwnDatabase(serverUrl, names));
+  if (isPostgresGiven) supervisor.onStop(() => dropDatabase(serverUrl, names.database));
   const [databaseUrl] = await supervisor.during(() =>
     Promise.all([
-      isPostgresGiven ? makeDatabase(serverUrl, names) : serverUrl,
+      isPostgresGiven ? makeDatabase(serverUrl, names.database) : serverUrl,
       makeOwnTopics(kafkaBrokers, topics),
     ]),
   );

@@ -6,7 +6,7 @@ import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
 import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
 import { until } from '../../dev/servers/deadline';
-import { quietKafka } from '../../dev/servers/kafka-client';
+import { quietKafka } from '../../dev/servers/guest';
 import { deleteTopics, makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
 
 const DATABASE_PREFIX = 'promo_test_';

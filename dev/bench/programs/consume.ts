@@ -4,7 +4,7 @@
  */
 import type { EachBatchPayload } from 'kafkajs';
 import { FETCH } from '../../../src/kafka/consumer/membership';
-import { quietKafka } from '../../servers/kafka-client';
+import { quietKafka } from '../../servers/guest';
 import { setting } from './settings';
 import { type Span, writeSpan } from './span';
 

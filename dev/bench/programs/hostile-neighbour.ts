@@ -14,7 +14,7 @@ import { CompressionCodecs, CompressionTypes, type Message } from 'kafkajs';
 import { Client } from 'pg';
 import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/patches/produce';
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
-import { quietKafka } from '../../servers/kafka-client';
+import { quietKafka } from '../../servers/guest';
 import { type HostileName, isHostileName } from '../hostile-kinds';
 import { PARTITIONS } from '../stage';
 import { numberSetting, setting } from './settings';

@@ -9,7 +9,7 @@ import { createWriteStream, type WriteStream } from 'node:fs';
 import type { Producer } from 'kafkajs';
 import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/patches/produce';
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
-import { quietKafka } from '../../servers/kafka-client';
+import { quietKafka } from '../../servers/guest';
 import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
 import { percentiles, type Weighted } from '../statistics';
 import { dueAt, type PacedEnd, type PacedStart, recordsDue, sentLine, TICK_MS, ticksIn } from './paced-lines';
