@@ -93,6 +93,8 @@ simulation: ## the worker over models of its servers, in virtual time
 dev: ## the servers of development, and the demo
 ledger: ## decisions in Postgres
 stores: ## stores of every version and of many rows, and copies of them
+# NAME may name a mutant that a usual run leaves out.
+mutants: export LONG := $(if $(NAME),1,$(LONG))
 mutants: ## defects that a test has to notice
 model: ## random histories against a small model of the rules
 stream: ## the worker on Kafka
