@@ -20,7 +20,7 @@ import {
 import { dropRoles, makeRole } from '../support/roles';
 import { freshDatabase } from '../support/servers';
 
-const SEEDS = inRun({ usual: 4, long: 12, variable: 'INCREMENT_SEEDS' });
+const SEEDS = inRun({ usual: 2, long: 12, variable: 'INCREMENT_SEEDS' });
 
 let store: TestStore;
 beforeEach(async () => {

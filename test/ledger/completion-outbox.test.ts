@@ -4,6 +4,7 @@
  * test/stream/completions.test.ts has the same with a real Kafka.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import type { Encode } from '../../src/kafka/partition-batches';
@@ -16,6 +17,7 @@ const OPERATORS = ['acme', 'bravo'] as const;
 /** The waits of operators that are held back are a thousandth of their length. */
 const QUICK = { ...systemClock, now: () => systemClock.now() * 1_000 };
 const PATTERN = 'completions.{operator}';
+const SEEDS = inRun({ usual: 2, long: 6 });
 
 let store: TestStore;
 beforeEach(async () => {
@@ -125,7 +127,7 @@ test('entries get their numbers in the order of their commits, also of two write
   ).toEqual([['p-1'], ['p-2']]);
 });
 
-test.each([1, 2, 3, 4, 5, 6])(
+test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
   'every entry is sent, and for the first time in its order, whatever fails: seed %i [S10]',
   async (seed) => {
     const random = makeRandom(seed);

@@ -25,7 +25,7 @@ import { freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 
-const SEEDS = inRun({ usual: 2, long: 3, variable: 'PROMOTION_SEEDS' });
+const SEEDS = inRun({ usual: 1, long: 3, variable: 'PROMOTION_SEEDS' });
 
 let store: TestStore;
 beforeEach(async () => {

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
+import { isLongRun } from '../../dev/long-run';
 import { runMigrations } from '../../src/ledger/migrate';
 import { aBet, freshStore, REFERENCE, rowsOf, TestStore, withClient } from '../support/ledger';
 import { freshDatabase } from '../support/servers';
@@ -150,45 +151,43 @@ async function costOf(client: Client, statement: string, values: readonly unknow
   };
 }
 
-describe.each(TABLES)('%s', (_name, insert, look) => {
-  test.each(Object.entries(SHAPES))(
-    'are found and written as fast where their ids share %s [K5]',
-    async (_, id) => {
-      store.damaged = true;
-      await withClient(store.url, async (client) => {
-        const isLong = id.includes('60000');
-        const [rows, more] = isLong ? [LONG_ROWS, MORE_LONG] : [ROWS, MORE];
-        /** Milliseconds to insert rows beside the existing ones: the best of three. */
-        const timeOfMore = async (ids: string, first: number) => {
-          const times = [];
-          for (let from = first; from < first + 3 * more; from += more)
-            times.push((await costOf(client, insert(ids), [from, from + more - 1])).milliseconds);
-          return Math.min(...times);
-        };
-        await client.query(insert(USUAL), [1, rows]);
-        const usual = await timeOfMore(
-          `repeat(md5(n::text), greatest(1, octet_length(${id}) / 32))`,
-          rows + 1,
-        );
-        await client.query(insert(id), [1, rows]);
-        const hostile = await timeOfMore(id, rows + 1);
-        expect({ hostile, isSlow: hostile > 6 * usual + 100 }).toEqual({ hostile, isSlow: false });
+/** All indexes of ids are of one kind. So a usual run tries every shape on the first of them only. */
+const shapesFor = (name: string) =>
+  Object.entries(SHAPES).filter((_, place) => isLongRun || name === TABLES[0][0] || place === 1);
 
-        await client.query(
-          'analyze promo_store.rounds, promo_store.resends, promo_store.refunds; set enable_seqscan = off',
-        );
-        const [[wanted] = []] = await rowsOf(
-          client,
-          `select promo.stored_id(${id}) from (values (${rows})) v (n)`,
-        );
-        const found = await costOf(client, `${look} $1`, [wanted]);
-        expect(found.plan).toMatch(/Index Cond: \(\(*"varchar"/);
-        // The page of the table, one or two of the names, and a path through the index.
-        expect(found.pages).toBeLessThan(40);
-        expect((await rowsOf(client, `${look} $1`, [wanted])).length).toBe(1);
-      });
-    },
-  );
+describe.each(TABLES)('%s', (name, insert, look) => {
+  test.each(shapesFor(name))('are found and written as fast where their ids share %s [K5]', async (_, id) => {
+    store.damaged = true;
+    await withClient(store.url, async (client) => {
+      const isLong = id.includes('60000');
+      const [rows, more] = isLong ? [LONG_ROWS, MORE_LONG] : [ROWS, MORE];
+      /** Milliseconds to insert rows beside the existing ones: the best of three. */
+      const timeOfMore = async (ids: string, first: number) => {
+        const times = [];
+        for (let from = first; from < first + 3 * more; from += more)
+          times.push((await costOf(client, insert(ids), [from, from + more - 1])).milliseconds);
+        return Math.min(...times);
+      };
+      await client.query(insert(USUAL), [1, rows]);
+      const usual = await timeOfMore(`repeat(md5(n::text), greatest(1, octet_length(${id}) / 32))`, rows + 1);
+      await client.query(insert(id), [1, rows]);
+      const hostile = await timeOfMore(id, rows + 1);
+      expect({ hostile, isSlow: hostile > 6 * usual + 100 }).toEqual({ hostile, isSlow: false });
+
+      await client.query(
+        'analyze promo_store.rounds, promo_store.resends, promo_store.refunds; set enable_seqscan = off',
+      );
+      const [[wanted] = []] = await rowsOf(
+        client,
+        `select promo.stored_id(${id}) from (values (${rows})) v (n)`,
+      );
+      const found = await costOf(client, `${look} $1`, [wanted]);
+      expect(found.plan).toMatch(/Index Cond: \(\(*"varchar"/);
+      // The page of the table, one or two of the names, and a path through the index.
+      expect(found.pages).toBeLessThan(40);
+      expect((await rowsOf(client, `${look} $1`, [wanted])).length).toBe(1);
+    });
+  });
 });
 
 test('no index consists of hashes that a sender can compute: ids of one hash would form a chain [K5]', async () => {

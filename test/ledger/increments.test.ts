@@ -18,7 +18,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-const SEEDS = inRun({ usual: 4, long: 12, variable: 'INCREMENT_SEEDS' });
+const SEEDS = inRun({ usual: 2, long: 12, variable: 'INCREMENT_SEEDS' });
 const WRITERS = 4;
 const BATCHES = 12;
 /** Writers go on for this time, for a long run. */

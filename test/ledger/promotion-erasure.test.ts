@@ -34,7 +34,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const SEEDS = inRun({ usual: 2, long: 4, variable: 'PROMOTION_SEEDS' });
+const SEEDS = inRun({ usual: 1, long: 4, variable: 'PROMOTION_SEEDS' });
 const READ = { applicationName: 'test', timeoutMs: 60_000 };
 
 async function apply(takeover: Takeover, ...flows: readonly string[]): Promise<void> {

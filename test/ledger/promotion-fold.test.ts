@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const SEEDS = inRun({ usual: 3, long: 6, variable: 'PROMOTION_SEEDS' });
+const SEEDS = inRun({ usual: 2, long: 6, variable: 'PROMOTION_SEEDS' });
 const DAILY =
   'id: daily, type: leaderboard, window: { every: day }, time_zone: UTC, points: [{ counts: bet, points: 1 }], keep_ranks: 3';
 const CONFIRMED = 'id: confirmed, type: bet_count, target: 2, completes: each, confirm_after: PT1S';

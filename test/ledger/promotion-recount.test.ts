@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const SEEDS = inRun({ usual: 2, long: 4, variable: 'PROMOTION_SEEDS' });
+const SEEDS = inRun({ usual: 1, long: 4, variable: 'PROMOTION_SEEDS' });
 const READ = { applicationName: 'test', timeoutMs: 60_000 };
 const recount = (oneOf = 1): Promise<Recount> =>
   inSnapshot(store.url, READ, (reader) => recountPromotions(reader, oneOf));

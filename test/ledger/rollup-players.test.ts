@@ -18,7 +18,7 @@ import {
   type TestStore,
 } from '../support/ledger';
 
-const SEEDS = inRun({ usual: 2, long: 4, variable: 'ROLLUP_SEEDS' });
+const SEEDS = inRun({ usual: 1, long: 4, variable: 'ROLLUP_SEEDS' });
 
 let store: TestStore;
 beforeEach(async () => {

@@ -17,7 +17,7 @@ import {
   type TextRow,
 } from '../support/ledger';
 
-const SEEDS = inRun({ usual: 3, long: 6, variable: 'ROLLUP_SEEDS' });
+const SEEDS = inRun({ usual: 2, long: 6, variable: 'ROLLUP_SEEDS' });
 const WITHIN_MS = 20_000;
 
 let store: TestStore;

@@ -28,8 +28,8 @@ import { databaseUrl, type FreshDatabase, freshDatabase, ownServers } from '../s
 
 jest.setTimeout(120_000);
 
-const EACH_OF_OLDER = 4;
-const NEWEST = 8;
+const EACH_OF_OLDER = 12;
+const NEWEST = 3;
 
 const databases: FreshDatabase[] = [];
 async function database(options = ''): Promise<string> {
