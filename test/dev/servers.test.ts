@@ -74,7 +74,7 @@ test('make stack: prints addresses that work, and leaves nothing behind', async 
   expect(stackDirectories()).toEqual([]);
 });
 
-test.each(isLongRun ? [20, 150, 300, 500, 800] : [20, 500])(
+test.each(isLongRun ? [20, 150, 300, 500, 800] : [300])(
   'SIGINT %i ms into the start leaves nothing behind',
   async (milliseconds) => {
     const stack = runNode([build.stack]);
