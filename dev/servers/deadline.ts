@@ -28,18 +28,25 @@ export async function within<T>(what: string, milliseconds: number, work: Promis
   }
 }
 
+/** Between two questions: short at first. A question costs CPU on both sides. */
+const FIRST_PAUSE_MS = 25;
+const LONGEST_PAUSE_MS = 100;
+/** A later pause is this part of the time so far, so a wait is this much too long at most. */
+const PART_OF_WAIT = 1 / 20;
+
 /** Asks repeatedly until the answer is true. */
 export async function until(
   what: string,
   milliseconds: number,
   isSo: () => boolean | Promise<boolean>,
 ): Promise<void> {
-  const end = Date.now() + milliseconds;
+  const began = Date.now();
   while (!(await isSo())) {
-    if (Date.now() >= end) {
+    const waited = Date.now() - began;
+    if (waited >= milliseconds) {
       throw new DeadlineError(what, milliseconds);
     }
-    await sleep(25);
+    await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, waited * PART_OF_WAIT)));
   }
 }
 

@@ -57,6 +57,9 @@ export class RunningCommand {
   private readonly child: ChildProcess;
   private text = '';
   private readonly texts = { stdout: '', stderr: '' };
+  /** The lines of its log up to a place in the text: a test reads the log many times while it waits. */
+  private readonly lines: LogLine[] = [];
+  private readTo = 0;
   readonly ended: Promise<End>;
   private end: End | null = null;
 
@@ -106,7 +109,10 @@ export class RunningCommand {
 
   /** The lines of its log, without lines that are no JSON. */
   log(): LogLine[] {
-    return this.text.split('\n').flatMap((line) => parseLine(line) ?? []);
+    const end = this.text.lastIndexOf('\n') + 1;
+    for (const line of parseLines(this.text.slice(this.readTo, end))) this.lines.push(line);
+    this.readTo = end;
+    return [...this.lines, ...parseLines(this.text.slice(end))];
   }
 
   /** The lines of its log with this message. */
@@ -252,6 +258,8 @@ function environmentOf(settings: Settings): NodeJS.ProcessEnv {
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
   return { PATH, HOME, TMPDIR, NODE_COMPILE_CACHE, ...Object.fromEntries(given) };
 }
+
+const parseLines = (text: string): LogLine[] => text.split('\n').flatMap((line) => parseLine(line) ?? []);
 
 function parseLine(line: string): LogLine | null {
   if (!line.startsWith('{')) return null;
