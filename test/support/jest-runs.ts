@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const PROGRAM = join(__dirname, 'run-jest.cjs');
 /** Then another process takes over: Jest keeps memory of each run. */
-const RUNS_OF_A_PROCESS = 40;
+const RUNS_OF_A_PROCESS = 15;
 
 interface Program {
   readonly child: ChildProcess;
