@@ -10,8 +10,8 @@ import { type FoldRun, playFold } from './fold-world';
 const { FOLD_SEED } = process.env;
 const SEEDS = Number(process.env.FOLD_SEEDS ?? FOLD_PAIRS.length);
 /**
- * A usual run plays each third seed: each await with three or four of the ten faults, each fault at a third of
- * the awaits.
+ * A usual run plays each third seed. So each await meets three or four of the ten faults, and each fault a
+ * third of the awaits.
  */
 const STEP = inRun({ usual: 3, long: 1, variable: 'FOLD_STEP' });
 const FIRST_SEEDS = 40;
