@@ -4,9 +4,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { Agent, get, request } from 'node:http';
+import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sign } from '../../../src/webhook/signature';
 import { type Child, CommandError } from '../../servers/child';
 import { eventText, uuidV7 } from '../feed';
 import { withClient } from '../guest';
@@ -19,6 +18,7 @@ import type { Measured } from '../result';
 import { WEBHOOK } from '../stage';
 import { percentiles, type Weighted } from '../statistics';
 import { figure } from '../table';
+import { post, type Recipient } from '../webhook-senders';
 
 interface Limits {
   /** Goal: 99 of 100 events of the well-behaved operator are decided within this time. */
@@ -224,7 +224,8 @@ async function measure({ stage, extent, say }: Bench, kind: HostileKind, probeMs
       async meanwhile(started: Child) {
         const until = performance.now() + seconds * 1000;
         const probing = probe(healthPortOf(started), until, probeMs);
-        await sendRequests(port, secrets[WEBHOOK] ?? Buffer.of(), until, sent);
+        const secret = secrets[WEBHOOK] ?? Buffer.of();
+        await sendRequests({ port, connectionId: WEBHOOK, secret }, until, sent);
         probesFailed = await probing;
       },
       async after() {
@@ -300,12 +301,13 @@ async function makeStranger(databaseUrl: string): Promise<string> {
 /**
  * Sends an event at intervals, each over a new connection, since a full server refuses new connections first.
  */
-async function sendRequests(port: number, secret: Buffer, until: number, sent: SentRequests): Promise<void> {
+async function sendRequests(recipient: Recipient, until: number, sent: SentRequests): Promise<void> {
   const agent = new Agent({ keepAlive: false });
   const sending: Promise<void>[] = [];
   const one = async () => {
     const began = performance.now();
-    const status = await post(agent, port, secret);
+    // Without an answer, the status is 0.
+    const status = await post(recipient, bet(), { agent, withinMs: REQUEST_WITHIN_MS }).catch(() => 0);
     sent.latencies.push({ value: performance.now() - began, count: 1 });
     if (status !== 200) sent.notAnswered++;
   };
@@ -316,33 +318,10 @@ async function sendRequests(port: number, secret: Buffer, until: number, sent: S
   await Promise.all(sending);
 }
 
-/** @returns 0 if there was no answer */
-function post(agent: Agent, port: number, secret: Buffer): Promise<number> {
+function bet(): Buffer {
   const at = Date.now();
-  const id = uuidV7(at);
-  const body = Buffer.from(
-    eventText({ eventId: id, player: 'player', kind: 'bet', round: uuidV7(at), amount: '1.00', at }),
-  );
-  const head = { id, timestamp: String(Math.floor(at / 1000)) };
-  return new Promise((resolve) => {
-    const outgoing = request(
-      {
-        ...{ agent, port, host: '127.0.0.1', method: 'POST', path: `/v1/events/${WEBHOOK}` },
-        signal: AbortSignal.timeout(REQUEST_WITHIN_MS),
-        headers: {
-          'content-type': 'application/json',
-          'content-length': body.length,
-          'webhook-id': head.id,
-          'webhook-timestamp': head.timestamp,
-          'webhook-signature': sign(secret, head, body),
-        },
-      },
-      (answer) => {
-        answer.resume().once('end', () => resolve(answer.statusCode ?? 0));
-      },
-    );
-    outgoing.once('error', () => resolve(0)).end(body);
-  });
+  const [eventId, round] = [uuidV7(at), uuidV7(at)];
+  return Buffer.from(eventText({ eventId, player: 'player', kind: 'bet', round, amount: '1.00', at }));
 }
 
 /** @returns how many probes were not answered 200 in time */

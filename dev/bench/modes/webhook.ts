@@ -12,7 +12,7 @@ import { inTurns, type PostgresUse, watchPostgres } from '../runs';
 import { checkpoint, WEBHOOK } from '../stage';
 import { median, percentiles, rounded } from '../statistics';
 import { figure } from '../table';
-import { makeSenders } from '../webhook-senders';
+import { sendFromAll } from '../webhook-senders';
 
 const START_MS = 30_000;
 const READY = /"port":(\d+),"connections"/;
@@ -123,13 +123,11 @@ async function measure({ stage }: Bench, size: number, senders: number, seconds:
       const postgres = await watchPostgres(client);
       const during = watchProcess(child.pid ?? 0);
       const began = performance.now();
-      const { latenciesMs, refused } = await makeSenders({
-        port,
-        connectionId: WEBHOOK,
-        secret,
-        feed,
+      const { latenciesMs, refused } = await sendFromAll({ port, connectionId: WEBHOOK, secret }, feed, {
         size,
-      }).run(senders, seconds);
+        senders,
+        seconds,
+      });
       const took = (performance.now() - began) / 1000;
       const weighted = latenciesMs.map((value) => ({ value, count: 1 }));
       const [p50 = Number.NaN, p99 = Number.NaN] = percentiles(weighted, [0.5, 0.99]);

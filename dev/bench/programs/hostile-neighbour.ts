@@ -5,7 +5,7 @@
  * It prints `{"attacking":KIND}` once the attack has begun. If the attack is a backlog, it prints
  * `{"sent":KIND}` once the backlog is complete.
  */
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,6 +14,7 @@ import { CompressionCodecs, CompressionTypes, type Message } from 'kafkajs';
 import { Client } from 'pg';
 import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/patches/produce';
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
+import { sign } from '../../../src/webhook/signature';
 import { quietKafka } from '../../servers/guest';
 import { type HostileName, isHostileName } from '../hostile-kinds';
 import { PARTITIONS } from '../stage';
@@ -153,14 +154,11 @@ const agent = new Agent({ keepAlive: true, maxSockets: REQUESTS_AT_ONCE, localAd
 
 function headersOf({ body, head = newHead(), isSigned = true }: SentRequest): Record<string, string> {
   const secret = Buffer.from(setting('SECRET'), 'base64');
-  const signature = createHmac('sha256', secret)
-    .update(`${head.id}.${head.timestamp}.${isSigned ? body : 'another body'}`)
-    .digest('base64');
   return {
     'content-type': 'application/json',
     'webhook-id': head.id,
     'webhook-timestamp': head.timestamp,
-    'webhook-signature': `v1,${signature}`,
+    'webhook-signature': sign(secret, head, Buffer.from(isSigned ? body : 'another body')),
   };
 }
 
