@@ -1,4 +1,4 @@
-/** The end of a program that runs something on servers: `make demo` and `make bench`. */
+/** The end of a program that runs something on servers, such as `make demo` and `make bench`. */
 import { messageOf } from './types';
 
 export const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
