@@ -1,5 +1,5 @@
 /** The setting of `pseudonyms`: the keys by which pseudonyms are computed. */
-import { type Parsed, secret } from './setting';
+import { type Parsed, secret, secretBytes } from './setting';
 
 export const PSEUDONYM_KEYS = secret({
   describe:
@@ -15,8 +15,7 @@ export const PSEUDONYM_KEYS = secret({
 const REMEDY =
   'Write a key, and behind it the former one while it is replaced. This makes a key: echo "pskey_$(openssl rand -base64 32)"';
 const PREFIX = 'pskey_';
-const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
-const [LEAST_BYTES, MOST_BYTES] = [32, 64];
+const BYTES = [32, 64] as const;
 /** 32 random bytes have fewer different values than this once in 10^30. */
 const LEAST_DIFFERENT = 12;
 
@@ -28,7 +27,7 @@ export function readPseudonymKeys(text: string): Parsed<readonly [Buffer, Buffer
   const wrongAt = keys.indexOf(undefined);
   if (wrongAt >= 0)
     return wrong(
-      `has a wrong form in key ${wrongAt + 1}: it is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} random bytes in base64`,
+      `has a wrong form in key ${wrongAt + 1}: it is not ${PREFIX} and ${BYTES.join(' to ')} random bytes in base64`,
     );
   const [key, former, ...more] = keys;
   if (key === undefined) return wrong('has no key');
@@ -39,10 +38,6 @@ export function readPseudonymKeys(text: string): Parsed<readonly [Buffer, Buffer
 
 /** Decodes a key; undefined where it cannot be used. */
 function decode(written: string): Buffer | undefined {
-  const base64 = written.slice(PREFIX.length);
-  if (!written.startsWith(PREFIX) || !BASE64.test(base64)) return undefined;
-  const key = Buffer.from(base64, 'base64');
-  return key.length >= LEAST_BYTES && key.length <= MOST_BYTES && new Set(key).size >= LEAST_DIFFERENT
-    ? key
-    : undefined;
+  const key = secretBytes(written, PREFIX, BYTES);
+  return key !== undefined && new Set(key).size >= LEAST_DIFFERENT ? key : undefined;
 }

@@ -84,6 +84,20 @@ export function integer(least: number, most: number): Parse<number> {
   return Object.assign(parse, { accepts: { least, most } });
 }
 
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+
+/** Decodes a secret: a prefix, and bytes in base64. @returns undefined where it has another form or length */
+export function secretBytes(
+  text: string,
+  prefix: string,
+  [least, most]: readonly [number, number],
+): Buffer | undefined {
+  const base64 = text.slice(prefix.length);
+  if (!text.startsWith(prefix) || !BASE64.test(base64)) return undefined;
+  const bytes = Buffer.from(base64, 'base64');
+  return bytes.length >= least && bytes.length <= most ? bytes : undefined;
+}
+
 const MAX_PORT = 65_535;
 
 /** The port of a server; 0 for any free port. */

@@ -8,6 +8,7 @@ import {
   portNumber,
   type Secret,
   secret,
+  secretBytes,
   setting,
 } from './setting';
 
@@ -118,8 +119,7 @@ export const webhookSettings = group(SETTINGS, (reading): WebhookSettings | unde
 const REMEDY =
   'Write an object such as {"acme-hook": "whsec_..."}. This makes a secret: echo "whsec_$(openssl rand -base64 32)"';
 const PREFIX = 'whsec_';
-const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
-const [LEAST_BYTES, MOST_BYTES] = [24, 64];
+const BYTES = [24, 64] as const;
 
 /**
  * Reads WEBHOOK_SECRETS. A fault repeats no text that may be a secret, since ids and secrets are easily
@@ -140,9 +140,9 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
       if (list.length === 0) return `has no secret for ${name}`;
       const keys: Buffer[] = [];
       for (const [index, written] of list.entries()) {
-        const key = decodeSecret(written);
+        const key = typeof written === 'string' ? secretBytes(written, PREFIX, BYTES) : undefined;
         if (key === undefined)
-          return `has a wrong form in ${list.length > 1 ? `secret ${index + 1}` : 'the secret'} of ${name}: it is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} bytes in base64`;
+          return `has a wrong form in ${list.length > 1 ? `secret ${index + 1}` : 'the secret'} of ${name}: it is not ${PREFIX} and ${BYTES.join(' to ')} bytes in base64`;
         const owner = owners.get(key.toString('base64'));
         if (owner !== undefined && owner.connection !== connection)
           return `has the same secret for ${owner.name} and ${name}, so that each could send as the other`;
@@ -170,13 +170,4 @@ export function looksSecret(text: string): boolean {
 /** The id of an entry, or its place where the id may be a secret. @param place from 1 */
 export function idOrPlace(id: string, place: number): string {
   return looksSecret(id) ? `entry ${place}` : JSON.stringify(id);
-}
-
-/** Decodes a secret; undefined where it cannot be used. */
-function decodeSecret(secret: unknown): Buffer | undefined {
-  if (typeof secret !== 'string' || !secret.startsWith(PREFIX)) return undefined;
-  const base64 = secret.slice(PREFIX.length);
-  if (!BASE64.test(base64)) return undefined;
-  const key = Buffer.from(base64, 'base64');
-  return key.length >= LEAST_BYTES && key.length <= MOST_BYTES ? key : undefined;
 }
