@@ -83,12 +83,7 @@ export async function serveConsole(
     onDropped: (sender) => logLimited('dropped', sender, { sender }, 'connection of the console dropped'),
   });
   const server = createServer(LIMITS, (request, response) => {
-    const answered = connections.answering(request.socket);
-    const late = setTimeout(() => request.socket.destroy(), ANSWER_WITHIN_MS);
-    response.once('close', () => {
-      clearTimeout(late);
-      answered();
-    });
+    connections.answering(request, response, ANSWER_WITHIN_MS);
     respond(request, response).catch((error: unknown) => {
       logger.debug({ error: messageOf(error) }, 'request of the console broke off');
       request.socket.destroy();

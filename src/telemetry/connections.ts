@@ -5,6 +5,7 @@
  * At a limit, a new connection takes the place of the oldest one that waits for a request. So idle
  * connections and half-sent requests keep nobody out.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { networkOf, plainAddress } from '../lib/address';
 
@@ -55,16 +56,17 @@ export function limitConnections({ most, anAddress, isProxy = () => false, onDro
       open.set(socket, { network, requests: 0 });
       socket.once('close', () => open.delete(socket));
     },
-    /** @returns a function that ends the request; the connection is then the youngest one that waits */
-    answering(socket: Socket): () => void {
+    /** Ends the connection where the answer is late. After the answer it is the youngest one that waits. */
+    answering({ socket }: IncomingMessage, response: ServerResponse, withinMs: number): void {
       const connection = open.get(socket);
-      if (connection === undefined) return () => undefined;
-      connection.requests++;
-      return () => {
+      if (connection !== undefined) connection.requests++;
+      const late = setTimeout(() => socket.destroy(), withinMs);
+      response.once('close', () => {
+        clearTimeout(late);
+        if (connection === undefined) return;
         connection.requests--;
-        if (!open.delete(socket) || socket.destroyed) return;
-        open.set(socket, connection);
-      };
+        if (open.delete(socket) && !socket.destroyed) open.set(socket, connection);
+      });
     },
   };
 }

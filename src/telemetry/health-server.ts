@@ -100,12 +100,7 @@ export async function serveHealth(
     else answer(404, 'paths: /livez /readyz /metrics\n');
   };
   const server = createServer(limits, (request, response) => {
-    const answered = connections.answering(request.socket);
-    const late = setTimeout(() => request.socket.destroy(), ANSWER_TIMEOUT_MS);
-    response.once('close', () => {
-      clearTimeout(late);
-      answered();
-    });
+    connections.answering(request, response, ANSWER_TIMEOUT_MS);
     respond(request, response);
   });
   server.on('connection', connections.add);
