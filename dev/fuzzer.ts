@@ -5,6 +5,7 @@
  *
  * schemathesis has the licence MIT. Its packages take 68 MB, and are installed once (python.ts).
  */
+import { isObject } from '../src/lib/json';
 import './own-node';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +14,6 @@ import { parseArgs } from 'node:util';
 import { inRun } from './long-run';
 import { findPython, installPackages, type Python, runPython } from './python';
 import { projectRoot } from './servers/download';
-import { isNode } from './syntax';
 
 const REQUIREMENTS = join(projectRoot, 'dev', 'fuzzer', 'requirements.txt');
 /** Fills the tables of characters that hypothesis keeps, which takes seconds. */
@@ -101,31 +101,31 @@ export async function fuzz(python: Python, run: FuzzRun): Promise<FuzzReport> {
 
 function readReport(text: string): Omit<FuzzReport, 'output'> {
   const report: unknown = JSON.parse(text);
-  if (!isNode(report) || !isNode(report.test_cases) || typeof report.test_cases.generated !== 'number')
+  if (!isObject(report) || !isObject(report.test_cases) || typeof report.test_cases.generated !== 'number')
     throw new Error(`the fuzzer wrote no report that can be read: ${text.slice(0, 500)}`);
   const failures = objectsOf(report.failures).map(
     ({ code, title, operations }) => `${code} ${title}: ${[operations].flat().join(', ')}`,
   );
   const errors = objectsOf(report.errors).map((error) => `error: ${JSON.stringify(error)}`);
-  const rates = isNode(report.valid_rates) ? Object.entries(report.valid_rates) : [];
+  const rates = isObject(report.valid_rates) ? Object.entries(report.valid_rates) : [];
   return {
     findings: [...failures, ...errors],
     cases: report.test_cases.generated,
     accepted: Object.fromEntries(
-      rates.map(([operation, phases]) => [operation, acceptedOf(isNode(phases) ? phases : {})]),
+      rates.map(([operation, phases]) => [operation, acceptedOf(isObject(phases) ? phases : {})]),
     ),
   };
 }
 
 function acceptedOf(phases: Readonly<Record<string, unknown>>): { accepted: number; rejected: number } {
-  const counts = Object.values(phases).filter(isNode);
+  const counts = Object.values(phases).filter(isObject);
   const sum = (name: string) =>
     counts.reduce((total, { [name]: count }) => total + (typeof count === 'number' ? count : 0), 0);
   return { accepted: sum('accepted'), rejected: sum('rejected') };
 }
 
 function objectsOf(value: unknown): Readonly<Record<string, unknown>>[] {
-  return Array.isArray(value) ? value.filter(isNode) : [];
+  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 function numberOf(variable: string, otherwise: number): number {

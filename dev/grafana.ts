@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isObject } from '../src/lib/json';
 import { projectRoot } from './servers/download';
-import { isNode } from './syntax';
 
 export const DASHBOARD = 'docs/analysts/grafana.json';
 
@@ -41,7 +41,7 @@ export interface DashboardRange {
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 /** Follows a path of keys, such as `fieldConfig.defaults`. */
 const valueAt = (value: unknown, path: string): unknown =>
-  path.split('.').reduce((found, key) => (isNode(found) ? found[key] : undefined), value);
+  path.split('.').reduce((found, key) => (isObject(found) ? found[key] : undefined), value);
 const textAt = (value: unknown, path: string): string => {
   const found = valueAt(value, path);
   return typeof found === 'string' ? found : '';

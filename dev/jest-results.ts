@@ -1,6 +1,6 @@
 /** The output of `jest --json`, as far as these programs read it. */
 import { join, relative, sep } from 'node:path';
-import { isNode } from './syntax';
+import { isObject } from '../src/lib/json';
 
 /**
  * The files of a whole run: of the layers on servers, of the computing ones, of those that follow these, and
@@ -36,9 +36,9 @@ export interface JestFile {
 
 /** @throws if the JSON has another form */
 export function readJestFiles(json: unknown, root: string): JestFile[] {
-  if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
+  if (!isObject(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
   return json.testResults.map((result: unknown): JestFile => {
-    if (!isNode(result) || typeof result.name !== 'string' || !Array.isArray(result.assertionResults))
+    if (!isObject(result) || typeof result.name !== 'string' || !Array.isArray(result.assertionResults))
       throw new Error('jest wrote a result that names no file or no tests');
     const { name, startTime, endTime, status, message } = result;
     const file = relative(root, name).split(sep).join('/');
@@ -64,7 +64,7 @@ export const readJestTests = (json: unknown, root: string): JestTest[] =>
   readJestFiles(json, root).flatMap(({ tests }) => tests);
 
 function readTest(file: string, test: unknown): JestTest {
-  if (!isNode(test) || typeof test.title !== 'string' || !Array.isArray(test.ancestorTitles))
+  if (!isObject(test) || typeof test.title !== 'string' || !Array.isArray(test.ancestorTitles))
     throw new Error('jest wrote a test without title');
   if (typeof test.status !== 'string') throw new Error('jest wrote a test without status');
   const { title, ancestorTitles, status, failureMessages } = test;

@@ -4,7 +4,8 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { isNode, parseSource, type SyntaxNode, textOf } from './syntax';
+import { isObject } from '../src/lib/json';
+import { parseSource, type SyntaxNode, textOf } from './syntax';
 
 /** Words of a sentence. Code between backticks counts as one word, an address as none. */
 const MAX_WORDS = 25;
@@ -117,7 +118,7 @@ export function checkStrings(source: string): LanguageProblem[] {
 
 function textOfTemplate(node: SyntaxNode): string | undefined {
   if (node.type !== 'TemplateLiteral' || !Array.isArray(node.quasis)) return undefined;
-  return node.quasis.map((quasi) => (isNode(quasi) ? String(quasi.cooked) : '')).join('value');
+  return node.quasis.map((quasi) => (isObject(quasi) ? String(quasi.cooked) : '')).join('value');
 }
 
 function wordsOf(text: string): string[] {

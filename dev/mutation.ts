@@ -8,7 +8,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isNode } from './syntax';
+import { isObject } from '../src/lib/json';
 
 const CONFIG = join('test', 'mutation', 'stryker.config.json');
 const EXPLAINED = join('test', 'mutation', 'equivalent.json');
@@ -45,9 +45,9 @@ const isTexts = (value: unknown): value is readonly string[] =>
  * @throws Error if the report has another form
  */
 export function readReport(report: unknown): Mutant[] {
-  if (!isNode(report) || !isNode(report.files)) throw new Error('the report names no files');
+  if (!isObject(report) || !isObject(report.files)) throw new Error('the report names no files');
   return Object.entries(report.files).flatMap(([file, entry]) => {
-    if (!isNode(entry) || typeof entry.source !== 'string' || !Array.isArray(entry.mutants))
+    if (!isObject(entry) || typeof entry.source !== 'string' || !Array.isArray(entry.mutants))
       throw new Error(`the report of ${file} has no source or no mutants`);
     const lines = entry.source.split('\n');
     return entry.mutants.map((mutant: unknown) => readMutant(file, lines, mutant));
@@ -55,9 +55,9 @@ export function readReport(report: unknown): Mutant[] {
 }
 
 function readMutant(file: string, lines: readonly string[], mutant: unknown): Mutant {
-  const location = isNode(mutant) && isNode(mutant.location) ? mutant.location : {};
+  const location = isObject(mutant) && isObject(mutant.location) ? mutant.location : {};
   const [start, end] = [readPosition(location.start), readPosition(location.end)];
-  if (!isNode(mutant) || !start || !end || typeof mutant.status !== 'string')
+  if (!isObject(mutant) || !start || !end || typeof mutant.status !== 'string')
     throw new Error(`the report of ${file} has a mutant without place or status`);
   const replaced = lines.slice(start.line - 1, end.line);
   // The end is cut first: on one line, cutting the start would move it.
@@ -75,7 +75,7 @@ function readMutant(file: string, lines: readonly string[], mutant: unknown): Mu
 
 /** Lines and columns count from 1. */
 function readPosition(position: unknown): { line: number; column: number } | undefined {
-  if (!isNode(position)) return undefined;
+  if (!isObject(position)) return undefined;
   const { line, column } = position;
   return typeof line === 'number' && typeof column === 'number' ? { line, column } : undefined;
 }
@@ -84,7 +84,7 @@ function readPosition(position: unknown): { line: number; column: number } | und
 export function readExplanations(list: unknown): Explanation[] {
   if (!Array.isArray(list)) throw new Error(`${EXPLAINED} is no list`);
   return list.map((entry: unknown) => {
-    if (!isNode(entry)) throw new Error(`${EXPLAINED} has an entry that is no object`);
+    if (!isObject(entry)) throw new Error(`${EXPLAINED} has an entry that is no object`);
     const { file, code, changes, why } = entry;
     if (typeof file !== 'string' || typeof code !== 'string' || typeof why !== 'string' || !isTexts(changes))
       throw new Error(`${EXPLAINED} has an entry without file, code, changes or why`);

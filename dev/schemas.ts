@@ -3,10 +3,10 @@
  * code is 1 where a change is breaking. `node build/dev/schemas.js release` keeps copies of the schemas for
  * the version of package.json.
  */
+import { isObject } from '../src/lib/json';
 import './own-node';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isJsonObject } from './compatibility/json-schema';
 import { changesSince, describeChange, release, releasedVersions } from './compatibility/published';
 import { projectRoot } from './servers/download';
 
@@ -34,7 +34,7 @@ function listChanges(): number {
 
 function versionOf(root: string): string {
   const manifest: unknown = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  if (!isJsonObject(manifest) || typeof manifest.version !== 'string')
+  if (!isObject(manifest) || typeof manifest.version !== 'string')
     throw new Error('package.json has no version');
   return manifest.version;
 }

@@ -3,6 +3,7 @@
  * instead of regular expressions, neither a comment nor a text is mistaken for code.
  */
 import { parseSync } from '@swc/core';
+import { isObject } from '../src/lib/json';
 
 /** A node, or any other object inside one. Each field is checked when it is read. */
 export type SyntaxNode = Readonly<Record<string, unknown>>;
@@ -22,7 +23,7 @@ export function parseSource(text: string): Source {
     nodes,
     lineOf: ({ span }) => {
       // Positions count bytes from 1.
-      const end = (isNode(span) && typeof span.start === 'number' ? span.start : 1) - 1;
+      const end = (isObject(span) && typeof span.start === 'number' ? span.start : 1) - 1;
       let line = 1;
       for (let at = bytes.indexOf(LINE_FEED); at >= 0 && at < end; at = bytes.indexOf(LINE_FEED, at + 1))
         line++;
@@ -36,7 +37,7 @@ const LINE_FEED = 0x0a;
 function collectNodes(value: unknown, nodes: SyntaxNode[]): void {
   if (Array.isArray(value)) {
     for (const element of value) collectNodes(element, nodes);
-  } else if (isNode(value)) {
+  } else if (isObject(value)) {
     if (typeof value.type === 'string') nodes.push(value);
     // Most values of a node are texts, numbers and its place, which hold no node.
     for (const key in value)
@@ -44,20 +45,16 @@ function collectNodes(value: unknown, nodes: SyntaxNode[]): void {
   }
 }
 
-export function isNode(value: unknown): value is SyntaxNode {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** The name of an identifier, or undefined for another value. */
 export function nameOf(value: unknown): string | undefined {
-  return isNode(value) && value.type === 'Identifier' && typeof value.value === 'string'
+  return isObject(value) && value.type === 'Identifier' && typeof value.value === 'string'
     ? value.value
     : undefined;
 }
 
 /** The text of a string literal, or undefined for another value. */
 export function textOf(value: unknown): string | undefined {
-  return isNode(value) && value.type === 'StringLiteral' && typeof value.value === 'string'
+  return isObject(value) && value.type === 'StringLiteral' && typeof value.value === 'string'
     ? value.value
     : undefined;
 }
@@ -65,14 +62,14 @@ export function textOf(value: unknown): string | undefined {
 /** The expression of a call's argument. */
 export function argumentOf(call: SyntaxNode, index: number): unknown {
   const argument: unknown = Array.isArray(call.arguments) ? call.arguments[index] : undefined;
-  return isNode(argument) ? argument.expression : undefined;
+  return isObject(argument) ? argument.expression : undefined;
 }
 
 /** The object and the property of `object.property` and `object['property']`. */
 export function memberOf(value: unknown): { object: unknown; property: string | undefined } | undefined {
-  if (!isNode(value) || value.type !== 'MemberExpression') return undefined;
+  if (!isObject(value) || value.type !== 'MemberExpression') return undefined;
   const { object, property } = value;
-  const computed = isNode(property) && property.type === 'Computed' ? property.expression : undefined;
+  const computed = isObject(property) && property.type === 'Computed' ? property.expression : undefined;
   return { object, property: nameOf(property) ?? textOf(computed) };
 }
 

@@ -1,8 +1,9 @@
 /** The rules that a test cites: `[V4]`, `[C5 S4]` end its title. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isObject } from '../src/lib/json';
 import { filesBelow } from './language';
-import { isNode, parseSource, textOf } from './syntax';
+import { parseSource, textOf } from './syntax';
 
 /** Any bracket that holds something else is text. */
 const TRAILING_BRACKET = /\s*\[([^[\]]*)\]\s*$/;
@@ -52,5 +53,5 @@ export function citationsOf(tag: string, root: string): Citation[] {
 /** The text of a template, with a mark for each value. */
 function textOfPattern({ type, quasis }: Readonly<Record<string, unknown>>): string {
   if (type !== 'TemplateLiteral' || !Array.isArray(quasis)) return '';
-  return quasis.map((quasi) => (isNode(quasi) ? String(quasi.cooked) : '')).join('...');
+  return quasis.map((quasi) => (isObject(quasi) ? String(quasi.cooked) : '')).join('...');
 }

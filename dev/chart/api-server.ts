@@ -7,12 +7,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isObject } from '../../src/lib/json';
 import { makeAuthority } from '../servers/certificates';
 import { Child } from '../servers/child';
 import { DeadlineError, until } from '../servers/deadline';
 import { LOOPBACK, withFreePorts } from '../servers/ports';
 import { messageOf } from '../servers/types';
-import { isNode } from '../syntax';
 import { at, listAt, type Manifest } from './objects';
 import { findTool, type ToolName } from './tools';
 
@@ -222,7 +222,7 @@ export class ApiServer {
 function jsonOf(text: string): unknown {
   try {
     const json: unknown = JSON.parse(text);
-    return isNode(json) ? json : text;
+    return isObject(json) ? json : text;
   } catch {
     return text;
   }

@@ -1,6 +1,6 @@
 /** The objects that Helm would install, as files for kubectl, which waits for nothing by itself. */
 import { parseAllDocuments } from 'yaml';
-import { isNode } from '../syntax';
+import { isObject } from '../../src/lib/json';
 import { at, type Manifest } from './objects';
 
 export interface ManifestFile {
@@ -23,7 +23,7 @@ export function manifestFiles(rendered: string): ManifestFile[] {
   const all = parseAllDocuments(rendered).flatMap((document): Rendered[] => {
     const manifest: unknown = document.toJS();
     // Only the separators between the documents of a file are needed: `join` below adds them.
-    return isNode(manifest) ? [{ manifest, text: document.toString().replace(/^---\n/, '') }] : [];
+    return isObject(manifest) ? [{ manifest, text: document.toString().replace(/^---\n/, '') }] : [];
   });
   const hookOf = ({ manifest }: Rendered): unknown => annotation(manifest, 'helm.sh/hook');
   const weightOf = ({ manifest }: Rendered): number =>
@@ -48,7 +48,7 @@ export function manifestFiles(rendered: string): ManifestFile[] {
 /** Names of annotations have dots, so they cannot be read as a path. */
 function annotation(manifest: Manifest, name: string): unknown {
   const annotations = at(manifest, 'metadata.annotations');
-  return isNode(annotations) ? annotations[name] : undefined;
+  return isObject(annotations) ? annotations[name] : undefined;
 }
 
 /** `kubectl apply` keeps an object as an annotation of itself, which has this limit. */

@@ -6,9 +6,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { isObject } from '../../src/lib/json';
 import { CHART } from '../generate/chart';
 import { projectRoot } from '../servers/download';
-import { isNode } from '../syntax';
 
 const RECORD = 'dev/chart/passed.json';
 /** The pins of the tools. */
@@ -42,7 +42,7 @@ function filesOf(root: string, directory: string): string[] {
 export function recordedDigest(root: string = projectRoot): string | undefined {
   if (!existsSync(join(root, RECORD))) return undefined;
   const json: unknown = JSON.parse(readFileSync(join(root, RECORD), 'utf8'));
-  return isNode(json) && typeof json.chart === 'string' ? json.chart : undefined;
+  return isObject(json) && typeof json.chart === 'string' ? json.chart : undefined;
 }
 
 /**
@@ -50,7 +50,7 @@ export function recordedDigest(root: string = projectRoot): string | undefined {
  * @returns why there is nothing to record, or undefined
  */
 export function record(results: unknown, root: string = projectRoot): string | undefined {
-  if (!isNode(results) || results.success !== true) return 'a check failed';
+  if (!isObject(results) || results.success !== true) return 'a check failed';
   const { numPassedTests: passed, numPendingTests: skipped } = results;
   if (skipped !== 0) return `${skipped} checks were skipped: their names say what is missing`;
   writeFileSync(

@@ -5,9 +5,11 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
+import { isObject } from '../../src/lib/json';
 import type { Environment } from '../servers/types';
-import { isNode, type SyntaxNode as Json } from '../syntax';
 import { cacheOf, type Found, sourcesOf } from './tools';
+
+type Json = Readonly<Record<string, unknown>>;
 
 /** The place of the definitions in each operator's package. */
 const OPERATORS = {
@@ -78,11 +80,11 @@ function fileName(kind: string, group: string, version: string): string {
 
 /** @returns a schema by file name, each complete in itself */
 function schemasOfSwagger(swagger: unknown): Map<string, Json> {
-  if (!isNode(swagger) || !isNode(swagger.definitions))
+  if (!isObject(swagger) || !isObject(swagger.definitions))
     throw new Error('the swagger.json has no definitions');
   const definitions = new Map(
     Object.entries(swagger.definitions).flatMap(([name, definition]) =>
-      isNode(definition) ? [[name, strict(definition)] as const] : [],
+      isObject(definition) ? [[name, strict(definition)] as const] : [],
     ),
   );
   const schemas = new Map<string, Json>();
@@ -90,7 +92,7 @@ function schemasOfSwagger(swagger: unknown): Map<string, Json> {
     const kinds = definition['x-kubernetes-group-version-kind'];
     const [kind, ...others] = Array.isArray(kinds) ? kinds : [];
     // A definition of many groups at once, such as DeleteOptions, is no stored object.
-    if (!isNode(kind) || others.length > 0) continue;
+    if (!isObject(kind) || others.length > 0) continue;
     const { group, version, kind: kindName } = kind;
     if (typeof group !== 'string' || typeof version !== 'string' || typeof kindName !== 'string') continue;
     const needed = Object.fromEntries(closure(name, definitions));
@@ -115,14 +117,14 @@ function closure(name: string, definitions: ReadonlyMap<string, Json>): Map<stri
 
 /** @returns a schema by file name, for each version of the kinds that the chart has */
 function schemasOfCrd(crd: unknown): [string, Json][] {
-  const spec = isNode(crd) && isNode(crd.spec) ? crd.spec : {};
-  const kind = isNode(spec.names) ? spec.names.kind : undefined;
+  const spec = isObject(crd) && isObject(crd.spec) ? crd.spec : {};
+  const kind = isObject(spec.names) ? spec.names.kind : undefined;
   if (typeof kind !== 'string' || typeof spec.group !== 'string' || !OPERATOR_KINDS.includes(kind)) return [];
   const { group, versions } = spec;
   return (Array.isArray(versions) ? versions : []).flatMap((version: unknown) => {
-    if (!isNode(version) || typeof version.name !== 'string' || !isNode(version.schema)) return [];
+    if (!isObject(version) || typeof version.name !== 'string' || !isObject(version.schema)) return [];
     const { openAPIV3Schema: schema } = version.schema;
-    return isNode(schema)
+    return isObject(schema)
       ? [[fileName(kind, group, version.name), strict(withMetadata(schema))] as [string, Json]]
       : [];
   });
@@ -130,7 +132,7 @@ function schemasOfCrd(crd: unknown): [string, Json][] {
 
 /** A definition describes metadata only as an object: Kubernetes itself checks its content. */
 function withMetadata(schema: Json): Json {
-  const properties = isNode(schema.properties) ? schema.properties : {};
+  const properties = isObject(schema.properties) ? schema.properties : {};
   return {
     ...schema,
     properties: { ...properties, metadata: { type: 'object', additionalProperties: true } },
@@ -140,14 +142,14 @@ function withMetadata(schema: Json): Json {
 /** Removes keywords that JSON schema does not have, and forbids unknown fields. */
 function strict(schema: Json): Json {
   const mapped = Object.entries(schema).map(([key, value]): [string, unknown] => {
-    if (key === 'properties' && isNode(value))
+    if (key === 'properties' && isObject(value))
       return [
         key,
         Object.fromEntries(
-          Object.entries(value).map(([name, each]) => [name, isNode(each) ? strict(each) : each]),
+          Object.entries(value).map(([name, each]) => [name, isObject(each) ? strict(each) : each]),
         ),
       ];
-    if (isNode(value) && (key === 'items' || key === 'additionalProperties')) return [key, strict(value)];
+    if (isObject(value) && (key === 'items' || key === 'additionalProperties')) return [key, strict(value)];
     if (Array.isArray(value) && ['oneOf', 'anyOf', 'allOf'].includes(key)) return [key, value];
     return [key, value];
   });
@@ -157,7 +159,7 @@ function strict(schema: Json): Json {
     typeof schema.description === 'string' && schema.description.startsWith('Quantity is a fixed-point');
   if (isEither || isQuantity) return { description: schema.description, type: ['string', 'number'] };
   const isClosed =
-    isNode(schema.properties) &&
+    isObject(schema.properties) &&
     schema.additionalProperties === undefined &&
     schema['x-kubernetes-preserve-unknown-fields'] !== true;
   return isClosed ? { ...rest, additionalProperties: false } : rest;

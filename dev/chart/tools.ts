@@ -7,10 +7,10 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { isObject } from '../../src/lib/json';
 import { projectRoot } from '../servers/download';
 import { findOnPath } from '../servers/java';
 import type { Environment } from '../servers/types';
-import { isNode } from '../syntax';
 
 /** The Kubernetes version that the chart is checked against: that of cluster/go.mod. */
 export const KUBERNETES_VERSION = '1.34.4';
@@ -121,7 +121,7 @@ export function sourcesOf(module: string, name: string, environment: Environment
   const answer = go(module, ['mod', 'download', '-json', name], DOWNLOAD_DEADLINE_MS, environment);
   if ('problem' in answer) throw new Error(answer.problem);
   const json: unknown = JSON.parse(answer.output);
-  if (!isNode(json) || typeof json.Dir !== 'string') throw new Error(`go names no directory of ${name}`);
+  if (!isObject(json) || typeof json.Dir !== 'string') throw new Error(`go names no directory of ${name}`);
   return json.Dir;
 }
 

@@ -2,10 +2,10 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isObject } from '../../src/lib/json';
 import { findTool, type ToolName } from '../chart/tools';
 import { must, type Ran, run } from '../containers/run';
 import { projectRoot } from '../servers/download';
-import { isNode } from '../syntax';
 
 export const NAMESPACE = 'promo-intake-cluster-test';
 const DESK = 'desk';
@@ -46,7 +46,7 @@ export class Kubernetes {
   async sql(statements: string, database?: string): Promise<readonly Record<string, unknown>[]> {
     const rows = await this.ask('sql', statements, ...(database === undefined ? [] : [database]));
     if (!Array.isArray(rows)) throw new Error('the desk answered with no rows');
-    return rows.filter(isNode);
+    return rows.filter(isObject);
   }
 
   async makeTopic(name: string, partitions: number): Promise<void> {
@@ -56,7 +56,7 @@ export class Kubernetes {
   /** The text at an address inside the cluster. */
   async fetch(url: string): Promise<string> {
     const answer = await this.ask('get', url);
-    if (!isNode(answer) || typeof answer.text !== 'string') throw new Error(`no answer from ${url}`);
+    if (!isObject(answer) || typeof answer.text !== 'string') throw new Error(`no answer from ${url}`);
     return answer.text;
   }
 

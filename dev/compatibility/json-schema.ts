@@ -6,6 +6,7 @@
  * read them, all documents of now are valid before, and nothing that was listed is gone. A new optional
  * property is an addition in both directions: readers ignore fields that they do not know.
  */
+import { isObject } from '../../src/lib/json';
 
 /** Who meets the documents of a schema: parties that write them, or parties that read them. */
 export type Direction = 'others_write' | 'others_read';
@@ -41,10 +42,6 @@ const CONSTRAINTS: ReadonlySet<string> = new Set([
 ]);
 /** Of these, the ones whose value is a schema. Only an equal schema is no change. */
 const SUBSCHEMAS: ReadonlySet<string> = new Set(['not', 'contains', 'contentSchema', 'unevaluatedItems']);
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** The documents that the schemas are parts of, where `#/...` points into. */
 interface Roots {
@@ -164,7 +161,7 @@ class Comparison {
       // A reader that checks by the closed schema of before refuses the new field.
       if (wasClosed) return [this.looser(at, 'is new in a closed object')];
       const rest = before.additionalProperties;
-      return [addition(at, 'is new'), ...(isJsonObject(rest) ? this.schemas(rest, now[name], at) : [])];
+      return [addition(at, 'is new'), ...(isObject(rest) ? this.schemas(rest, now[name], at) : [])];
     });
   }
 
@@ -293,7 +290,7 @@ export function addition(path: string, change: string): SchemaChange {
 }
 
 function referenceOf(schema: unknown): string | undefined {
-  return isJsonObject(schema) && typeof schema.$ref === 'string' ? schema.$ref : undefined;
+  return isObject(schema) && typeof schema.$ref === 'string' ? schema.$ref : undefined;
 }
 
 /**
@@ -305,7 +302,7 @@ function withoutReference(schema: unknown, root: unknown): JsonObject | false | 
   let current = schema;
   for (;;) {
     if (typeof current === 'boolean') return current && {};
-    if (!isJsonObject(current)) return undefined;
+    if (!isObject(current)) return undefined;
     const { $ref, ...rest } = current;
     if ($ref === undefined) return current;
     if (typeof $ref !== 'string' || seen.has($ref)) return undefined;
@@ -325,7 +322,7 @@ export function targetOf(reference: string, root: unknown): unknown {
     .map((part) => decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~'))
     .reduce<unknown>((within, part) => {
       if (Array.isArray(within)) return within[Number(part)];
-      return isJsonObject(within) && Object.hasOwn(within, part) ? within[part] : undefined;
+      return isObject(within) && Object.hasOwn(within, part) ? within[part] : undefined;
     }, root);
 }
 
@@ -354,7 +351,7 @@ function listOf(value: unknown): readonly unknown[] {
 }
 
 export function objectOf(value: unknown): JsonObject {
-  return isJsonObject(value) ? value : {};
+  return isObject(value) ? value : {};
 }
 
 /** Whether two JSON values are equal, in whatever order their keys are. */
@@ -366,7 +363,7 @@ export function isEqual(a: unknown, b: unknown): boolean {
       a.length === b.length &&
       a.every((each, index) => isEqual(each, b[index]))
     );
-  if (!isJsonObject(a) || !isJsonObject(b)) return Object.is(a, b);
+  if (!isObject(a) || !isObject(b)) return Object.is(a, b);
   const names = Object.keys(a);
   return (
     names.length === Object.keys(b).length &&

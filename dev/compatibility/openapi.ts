@@ -2,13 +2,13 @@
  * Compares two versions of an OpenAPI 3.1 document. Clients of before have to work with the service of now:
  * they write parameters and bodies, and read responses. Servers, tags and texts are not compared.
  */
+import { isObject } from '../../src/lib/json';
 import {
   addition,
   breaking,
   compareSchemas,
   type Direction,
   isEqual,
-  isJsonObject,
   objectOf,
   type SchemaChange,
   targetOf,
@@ -54,7 +54,7 @@ export function compareOpenApi(before: unknown, after: unknown): SchemaChange[] 
 
   function comparePath(was: JsonObject, is: JsonObject, path: string): SchemaChange[] {
     const operations = (item: JsonObject): Map<string, JsonObject> =>
-      new Map(METHODS.flatMap((method) => (isJsonObject(item[method]) ? [[method, item[method]]] : [])));
+      new Map(METHODS.flatMap((method) => (isObject(item[method]) ? [[method, item[method]]] : [])));
     return eachPart([operations(was), operations(is)], path, (oldOne, newOne, at) => {
       const parameters = [
         parametersOf([was.parameters, oldOne.parameters], before),

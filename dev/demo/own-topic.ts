@@ -1,7 +1,6 @@
 /** The verdict topic of one operator, as its own systems read it. */
-import { parseJson } from '../../src/lib/json';
+import { isObject, parseJson } from '../../src/lib/json';
 import { until } from '../servers/deadline';
-import { isNode, type SyntaxNode } from '../syntax';
 import { kafkaAt } from './guest';
 import { count, type Screen } from './screen';
 import type { Stage } from './stage';
@@ -13,7 +12,7 @@ const READ_DEADLINE_MS = 60_000;
 /** The refund of dev/demo/webhook.ts. */
 const REFUND = 'demo-refund';
 
-export type Message = SyntaxNode;
+export type Message = Readonly<Record<string, unknown>>;
 
 export async function reportOwnTopic(stage: Stage, screen: Screen): Promise<readonly Message[]> {
   const topic = `${stage.topicHere(TOPIC_PREFIX)}verdict.${OPERATOR}`;
@@ -50,7 +49,7 @@ export async function readMessages(
     await consumer.run({
       eachMessage: async ({ message: { value } }) => {
         const json = parseJson(value?.toString() ?? '');
-        if (isNode(json)) messages.push(json);
+        if (isObject(json)) messages.push(json);
         else failure = new Error(`${topic} has a message that is no object`);
       },
     });

@@ -2,8 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { SPEC } from '../../src/domain/event/event';
-import { parseJson } from '../../src/lib/json';
-import { isNode, type SyntaxNode } from '../syntax';
+import { isObject, parseJson } from '../../src/lib/json';
 import type { EventJson } from './play';
 import { type Screen, table } from './screen';
 import { HOOK, type Stage } from './stage';
@@ -23,7 +22,7 @@ select kind, currency, sum(amount)::text as sum from promo.ledger where feed_id 
 
 export interface Webhook {
   /** @returns the answer to each event */
-  send(events: readonly EventJson[]): Promise<readonly SyntaxNode[]>;
+  send(events: readonly EventJson[]): Promise<readonly Readonly<Record<string, unknown>>[]>;
   stop(): Promise<void>;
 }
 
@@ -36,7 +35,7 @@ export async function startWebhook(stage: Stage): Promise<Webhook> {
       const file = stage.file('hook.ndjson');
       writeFileSync(file, events.map((event) => JSON.stringify({ spec: SPEC, ...event })).join('\n'));
       const output = await stage.run('send', file, '--url', url, '--connection', HOOK, '--json');
-      return output.split('\n').map(parseJson).filter(isNode);
+      return output.split('\n').map(parseJson).filter(isObject);
     },
     stop: () => webhook.stop(),
   };

@@ -1,7 +1,6 @@
 /** An operator compares a file of its day with the verdicts, and learns the next step for each fault. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { parseJson } from '../../src/lib/json';
-import { isNode } from '../syntax';
+import { isObject, parseJson } from '../../src/lib/json';
 import type { Message } from './own-topic';
 import type { EventJson, FeedRecord } from './play';
 import { count, type Screen } from './screen';
@@ -29,7 +28,7 @@ export async function reportWhichOfMine(
   const outputs = ['--resend', stage.file(files.again), '--mend', stage.file(files.faulty)];
   const options = ['--connection', SENDERS.lobby.id, '--json', ...outputs];
   const output = await stage.runTo(TO_DO, 'reconcile', stage.file(files.day), ...options);
-  const objects = output.split('\n').map(parseJson).filter(isNode);
+  const objects = output.split('\n').map(parseJson).filter(isObject);
   const faults = objects.filter(({ action }) => action !== undefined && action !== 'none');
 
   screen.heading(`Which of mine? A file of ${lines.length} lines with ${faults.length} faults`);
@@ -50,7 +49,7 @@ function textsOf({ line, state, reason, content_differs, first_line, details, re
     first_line === undefined ? '' : ` (line ${first_line} has the same event_id)`,
   ];
   const detail: unknown = Array.isArray(details) ? details[0] : undefined;
-  const fault = isNode(detail) ? `: ${String(detail.field) || 'payload'}: ${detail.detail}` : '';
+  const fault = isObject(detail) ? `: ${String(detail.field) || 'payload'}: ${detail.detail}` : '';
   const head = `  ${String(line).padStart(3)}  ${parts.join('')}${fault}`;
   return [...wrapped(head), ...wrapped(`${INDENT}${remedy}`)];
 }
@@ -66,7 +65,7 @@ function sentOnce(feed: readonly FeedRecord[]): SentOnce {
   const twice = new Set<string>();
   for (const { value } of feed) {
     const json = typeof value === 'string' ? parseJson(value) : undefined;
-    if (!isNode(json) || typeof json.event_id !== 'string') continue;
+    if (!isObject(json) || typeof json.event_id !== 'string') continue;
     if (found.has(json.event_id)) twice.add(json.event_id);
     found.set(json.event_id, json);
   }
@@ -92,7 +91,7 @@ function dayOf(sent: SentOnce, messages: readonly Message[]): string[] {
   const fine = eventsWith('accepted', null).filter(({ kind }) => kind === 'bet');
   const [bet, ...others] = fine;
   const place = own.find(({ event_id, reason }) => event_id === null && reason === 'no_idempotency_key');
-  if (bet === undefined || others.length < FINE_LINES || !isNode(place?.source))
+  if (bet === undefined || others.length < FINE_LINES || !isObject(place?.source))
     throw new Error('the feed has too few events of its first operator');
   const lost = { ...bet, event_id: 'day-lost' };
   const { topic, partition, offset } = place.source;

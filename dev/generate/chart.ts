@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { isMap, isScalar, type Pair, parse, parseDocument, stringify } from 'yaml';
 import { GROUPS, SETTINGS, type SettingName } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
-import { isNode, type SyntaxNode as Json } from '../syntax';
+import { isObject } from '../../src/lib/json';
 import { code, codeBlock, document, generatedFrom, paragraph, table } from './markdown';
+
+type Json = Readonly<Record<string, unknown>>;
 
 export const CHART = 'helm/promo-intake';
 const SCHEMA_SOURCE = 'dev/chart/values.schema.yaml';
@@ -74,7 +76,7 @@ function shortly(value: unknown): string {
 /** @throws if values.yaml and the schema do not have the same values */
 export function renderSchema(root: string): string {
   const source: unknown = parse(readFileSync(join(root, SCHEMA_SOURCE), 'utf8'));
-  if (!isNode(source)) throw new Error(`${SCHEMA_SOURCE} is no map`);
+  if (!isObject(source)) throw new Error(`${SCHEMA_SOURCE} is no map`);
   const values = readValues(readFileSync(join(root, CHART, 'values.yaml'), 'utf8'));
   const comments = new Map(values.map(({ path, comment }) => [path.join('.'), comment]));
   const known = new Set<string>();
@@ -100,18 +102,18 @@ function complete(
   if (described !== undefined) known.add(path.join('.'));
   const properties = {
     ...(typeof settings === 'string' ? settingsSchema(settings) : {}),
-    ...(isNode(schema.properties) ? schema.properties : {}),
+    ...(isObject(schema.properties) ? schema.properties : {}),
   };
   const each = Object.entries(properties).map(([name, property]) => {
     const within = path[0] === 'definitions' ? path : [...path, name];
-    return [name, isNode(property) ? complete(property, within, comments, known) : property];
+    return [name, isObject(property) ? complete(property, within, comments, known) : property];
   });
   const inside = Object.entries(rest).map(([name, value]) => {
-    if (name === 'items' && isNode(value)) return [name, complete(value, ['definitions'], comments, known)];
-    if (name !== 'definitions' || !isNode(value)) return [name, value];
+    if (name === 'items' && isObject(value)) return [name, complete(value, ['definitions'], comments, known)];
+    if (name !== 'definitions' || !isObject(value)) return [name, value];
     const definitions = Object.entries(value).map(([each, definition]) => [
       each,
-      isNode(definition) ? complete(definition, ['definitions'], comments, known) : definition,
+      isObject(definition) ? complete(definition, ['definitions'], comments, known) : definition,
     ]);
     return [name, Object.fromEntries(definitions)];
   });
@@ -187,7 +189,7 @@ function isGroup(name: string): name is keyof typeof GROUPS {
 export function renderChartReadme(command: string, root: string): string {
   const values = readValues(readFileSync(join(root, CHART, 'values.yaml'), 'utf8'));
   const chart: unknown = parse(readFileSync(join(root, CHART, 'Chart.yaml'), 'utf8'));
-  const image = `registry.example.com/promo-intake:${isNode(chart) ? chart.appVersion : ''}`;
+  const image = `registry.example.com/promo-intake:${isObject(chart) ? chart.appVersion : ''}`;
   return document([
     generatedFrom('the comments of values.yaml', command),
     '# The chart of promo-intake',

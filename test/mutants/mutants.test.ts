@@ -21,8 +21,8 @@ import {
   testFiles,
 } from '../../dev/mutants';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { isNode } from '../../dev/syntax';
 import { type Result, readJestResults } from '../../dev/test-results';
+import { isObject } from '../../src/lib/json';
 import { JestRuns } from '../support/jest-runs';
 
 const COPIED = ['src', 'test', 'dev', 'migrations', 'schemas', 'docs', 'package.json', 'tsconfig.json'];
@@ -338,8 +338,9 @@ async function runJest(
 /** How the layers turn sources and packages into what Node runs. */
 function transforms(): object {
   const config: unknown = require('../../jest.config.js');
-  const [layer]: readonly unknown[] = isNode(config) && Array.isArray(config.projects) ? config.projects : [];
-  if (!isNode(layer)) throw new Error('jest.config.js has no layer');
+  const [layer]: readonly unknown[] =
+    isObject(config) && Array.isArray(config.projects) ? config.projects : [];
+  if (!isObject(layer)) throw new Error('jest.config.js has no layer');
   const { transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals } = layer;
   return { transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals };
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { CHART } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 
 const FILES = join(projectRoot, CHART, 'files');
 /** The text of the file, with SELECTOR for the labels of a release's workers. */
@@ -23,8 +23,8 @@ export interface Alert {
 }
 
 function nodesOf(node: unknown, name: string) {
-  const list = isNode(node) ? node[name] : undefined;
-  return Array.isArray(list) ? list.filter(isNode) : [];
+  const list = isObject(node) ? node[name] : undefined;
+  return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
 export function alertsOf(rules: string): Alert[] {
@@ -33,8 +33,8 @@ export function alertsOf(rules: string): Alert[] {
     .map(({ alert, expr, labels, annotations }) => ({
       name: String(alert),
       expression: String(expr),
-      severity: isNode(labels) ? String(labels.severity) : '',
-      annotations: isNode(annotations) ? annotations : {},
+      severity: isObject(labels) ? String(labels.severity) : '',
+      annotations: isObject(annotations) ? annotations : {},
     }));
 }
 

@@ -8,7 +8,6 @@ import { posix } from 'node:path';
 import {
   argumentOf,
   isEnvironment,
-  isNode,
   memberOf,
   nameOf,
   parseSource,
@@ -16,6 +15,7 @@ import {
   type SyntaxNode,
   textOf,
 } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 
 /**
  * The allowed imports. A room may import itself and the listed rooms. Imports of types count too: a type is
@@ -351,7 +351,7 @@ function importedBy(node: SyntaxNode): unknown {
     case 'TsImportType':
       return node.argument;
     case 'CallExpression': {
-      const isDynamic = isNode(node.callee) && node.callee.type === 'Import';
+      const isDynamic = isObject(node.callee) && node.callee.type === 'Import';
       return isDynamic || nameOf(node.callee) === 'require' ? argumentOf(node, 0) : undefined;
     }
     default:
@@ -471,10 +471,10 @@ function findSharedNames(modules: readonly Module[]): Problem[] {
 
 /** The names that a node declares and exports: functions, classes, types, and constants. */
 function exportedBy(node: SyntaxNode): string[] {
-  if (node.type !== 'ExportDeclaration' || !isNode(node.declaration)) return [];
+  if (node.type !== 'ExportDeclaration' || !isObject(node.declaration)) return [];
   const { identifier, id, declarations } = node.declaration;
   const variables: unknown[] = Array.isArray(declarations) ? declarations : [];
-  const ids = [identifier, id, ...variables.map((each) => (isNode(each) ? each.id : undefined))];
+  const ids = [identifier, id, ...variables.map((each) => (isObject(each) ? each.id : undefined))];
   return ids.flatMap((each) => nameOf(each) ?? []);
 }
 

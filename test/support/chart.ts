@@ -7,7 +7,7 @@ import type { Manifest } from '../../dev/chart/objects';
 import { type Found, findTool, KUBERNETES_VERSION, type ToolName } from '../../dev/chart/tools';
 import { CHART as CHART_PATH } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 
 export { at, listAt, type Manifest } from '../../dev/chart/objects';
 
@@ -34,7 +34,7 @@ export function commandPod(): Manifest {
   const document = readFileSync(join(projectRoot, 'docs', 'kubernetes.md'), 'utf8');
   const [, block = ''] = /^```yaml\n(.+?)^```/ms.exec(document) ?? [];
   const pod: unknown = parse(block, { version: '1.1' });
-  if (!isNode(pod) || pod.kind !== 'Pod') throw new Error('docs/kubernetes.md has no pod for commands');
+  if (!isObject(pod) || pod.kind !== 'Pod') throw new Error('docs/kubernetes.md has no pod for commands');
   return pod;
 }
 
@@ -81,6 +81,6 @@ export function manifestsOf(args: readonly string[], chart = CHART): Manifest[] 
   if (status !== 0) throw new Error(output);
   return parseAllDocuments(stdout).flatMap((document) => {
     const json: unknown = document.toJS();
-    return isNode(json) ? [json] : [];
+    return isObject(json) ? [json] : [];
   });
 }

@@ -11,7 +11,7 @@ import { stringify } from 'yaml';
 import { until, within } from '../../dev/servers/deadline';
 import { findOnPath } from '../../dev/servers/java';
 import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 
 const TOOL_DEADLINE_MS = 30_000;
 const START_DEADLINE_MS = 20_000;
@@ -112,14 +112,14 @@ export async function withPrometheus(
           const data = await requestApi(address, `query?${new URLSearchParams({ query: expression })}`);
           return listOf(data, 'result').map((series) => {
             const [, value] = listOf(series, 'value');
-            const { metric } = isNode(series) ? series : {};
-            return { metric: isNode(metric) ? metric : {}, value: Number(value) };
+            const { metric } = isObject(series) ? series : {};
+            return { metric: isObject(metric) ? metric : {}, value: Number(value) };
           });
         },
         async firing() {
-          const alerts = listOf(await requestApi(address, 'alerts'), 'alerts').filter(isNode);
+          const alerts = listOf(await requestApi(address, 'alerts'), 'alerts').filter(isObject);
           const names = alerts.flatMap(({ state, labels }) =>
-            state === 'firing' && isNode(labels) ? [String(labels.alertname)] : [],
+            state === 'firing' && isObject(labels) ? [String(labels.alertname)] : [],
           );
           return [...new Set(names)].sort();
         },
@@ -140,12 +140,12 @@ async function requestApi(address: string, what: string): Promise<unknown> {
     signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),
   });
   const answer: unknown = await response.json();
-  if (!isNode(answer) || answer.status !== 'success') throw new Error(`${what}: ${JSON.stringify(answer)}`);
+  if (!isObject(answer) || answer.status !== 'success') throw new Error(`${what}: ${JSON.stringify(answer)}`);
   return answer.data;
 }
 
 function listOf(node: unknown, name: string): readonly unknown[] {
-  const list = isNode(node) ? node[name] : undefined;
+  const list = isObject(node) ? node[name] : undefined;
   if (!Array.isArray(list)) throw new Error(`Prometheus answered without ${name}`);
   return list;
 }

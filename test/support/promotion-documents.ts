@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import { parsePromotions } from '../../src/promotion-file/promotion-file';
 import { parseReference } from '../../src/reference-file/reference-file';
 
@@ -19,7 +19,7 @@ export function referenceOf(text: string) {
 export const REFERENCE = referenceOf(REFERENCE_TEXT);
 
 export const schema: unknown = JSON.parse(read('schemas/promotions.schema.json'));
-if (!isNode(schema)) throw new Error('the schema is no object');
+if (!isObject(schema)) throw new Error('the schema is no object');
 export const isValid = new Ajv2020({ allErrors: true, strict: false }).compile(schema);
 
 export const faultsOf = (text: string, reference = REFERENCE) => {

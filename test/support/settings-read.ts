@@ -1,17 +1,10 @@
 /** The settings that the sources of the commands read, by their calls of `readConfig`. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import {
-  argumentOf,
-  isEnvironment,
-  isNode,
-  nameOf,
-  parseSource,
-  type SyntaxNode,
-  textOf,
-} from '../../dev/syntax';
+import { argumentOf, isEnvironment, nameOf, parseSource, type SyntaxNode, textOf } from '../../dev/syntax';
 import * as commandSettings from '../../src/commands/shared/settings';
 import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config/config';
+import { isObject } from '../../src/lib/json';
 
 /** The named lists. */
 const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings));
@@ -60,10 +53,10 @@ function isReading(node: SyntaxNode): boolean {
 
 /** The texts of an array literal, even where `as const` or `satisfies` follows it. */
 function listOf(value: unknown): readonly string[] | undefined {
-  if (!isNode(value)) return undefined;
+  if (!isObject(value)) return undefined;
   if (value.type !== 'ArrayExpression')
-    return isNode(value.expression) ? listOf(value.expression) : undefined;
+    return isObject(value.expression) ? listOf(value.expression) : undefined;
   const elements: readonly unknown[] = Array.isArray(value.elements) ? value.elements : [];
-  const texts = elements.map((element) => textOf(isNode(element) ? element.expression : undefined));
+  const texts = elements.map((element) => textOf(isObject(element) ? element.expression : undefined));
   return texts.every((text) => text !== undefined) ? texts : undefined;
 }

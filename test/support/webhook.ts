@@ -1,7 +1,7 @@
 /** The webhook as users run it, and a sender that signs by the Standard Webhooks specification. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import { RunningCommand, type Settings } from './worker';
 
 const ANSWER_DEADLINE_MS = 60_000;
@@ -59,7 +59,7 @@ export function senderTo(port: number, connectionId: string, secret: string) {
 
 function verdictsOf(text: string): string[] {
   const answer: unknown = JSON.parse(text);
-  if (!isNode(answer) || !Array.isArray(answer.verdicts)) return [];
+  if (!isObject(answer) || !Array.isArray(answer.verdicts)) return [];
   return answer.verdicts.map(verdictOf);
 }
 
@@ -68,7 +68,7 @@ function verdictsOf(text: string): string[] {
  * @param report the verdict on an event, from an answer or from a message of the verdict topic
  */
 export function verdictOf(report: unknown): string {
-  if (!isNode(report)) throw new Error(`no verdict: ${JSON.stringify(report)}`);
+  if (!isObject(report)) throw new Error(`no verdict: ${JSON.stringify(report)}`);
   const named = (verdict: unknown, reason: unknown) =>
     reason === null ? `${verdict}` : `${verdict}/${reason}`;
   if (report.verdict !== 'duplicate') return named(report.verdict, report.reason);

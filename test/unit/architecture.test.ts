@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import { findProblems, LAYERS, MAX_LINES, PACKAGES, RULES, type Rule } from '../support/architecture';
 
 function readSources(): Map<string, string> {
@@ -52,7 +52,7 @@ describe('src', () => {
 
   test('the packages with a home are those that package.json names', () => {
     const manifest: unknown = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    const dependencies = isNode(manifest) && isNode(manifest.dependencies) ? manifest.dependencies : {};
+    const dependencies = isObject(manifest) && isObject(manifest.dependencies) ? manifest.dependencies : {};
     expect(Object.keys(dependencies).sort()).toEqual(Object.keys(PACKAGES).sort());
   });
 });

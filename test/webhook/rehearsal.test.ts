@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import { until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { HOOK, secret, withWebhook } from '../stream/scene';
 import type { World } from '../stream/world';
@@ -82,9 +82,9 @@ test('a rehearsal answers as the request does when it is sent for real, and stor
 test('an event that a rehearsal rejects may keep its event_id, and no remedy asks for another one [W9]', () =>
   withWebhook({}, async ({ send }) => {
     const answer: unknown = JSON.parse((await send(mixed, dry)).text);
-    if (!isNode(answer) || !Array.isArray(answer.verdicts)) throw new Error('no verdicts');
+    if (!isObject(answer) || !Array.isArray(answer.verdicts)) throw new Error('no verdicts');
     const rejected = answer.verdicts.filter(
-      (each) => isNode(each) && (each.verdict === 'rejected' || each.verdict === 'skipped'),
+      (each) => isObject(each) && (each.verdict === 'rejected' || each.verdict === 'skipped'),
     );
     expect(rejected.length).toBeGreaterThan(3);
     for (const each of rejected) {
@@ -108,7 +108,7 @@ test('a rehearsed duplicate keeps its event_id where its first was rehearsed, to
     const other = { ...aLogin(), event_id: 'twice' };
     const rehearsed = async (...events: object[]): Promise<unknown[]> => {
       const answer: unknown = JSON.parse((await send({ events }, dry)).text);
-      return isNode(answer) && Array.isArray(answer.verdicts) ? answer.verdicts : [];
+      return isObject(answer) && Array.isArray(answer.verdicts) ? answer.verdicts : [];
     };
     expect((await rehearsed(bad, bad, other)).slice(1)).toEqual([
       expect.objectContaining({

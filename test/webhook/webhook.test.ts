@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import type { Client } from 'pg';
 import { sleep, until } from '../../dev/servers/deadline';
-import { isNode } from '../../dev/syntax';
+import { isObject } from '../../src/lib/json';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { HOOK, LOCK_KEYS, operators, type Sending, secret, topics, withWebhook } from '../stream/scene';
 import { inOwnWorld, inWorld } from '../stream/world';
@@ -257,7 +257,7 @@ test('the answer to a refused request names its fault [W2] [W4]', () =>
   withWebhook({}, async ({ send }) => {
     const message = async (...request: Parameters<Sending>): Promise<unknown> => {
       const answer: unknown = JSON.parse((await send(...request)).text);
-      return isNode(answer) ? answer.message : undefined;
+      return isObject(answer) ? answer.message : undefined;
     };
     const seconds = (ago: number) => ({ at: new Date(Date.now() - ago * 1000) });
     const event = aLogin();
@@ -346,11 +346,11 @@ test('the answer to a duplicate of a rejected event has the reason, and asks for
     const good = aBet({ event_id: 'bad' });
     const told = async (event: object): Promise<unknown> => {
       const answer: unknown = JSON.parse((await send(event)).text);
-      return isNode(answer) && Array.isArray(answer.verdicts) ? answer.verdicts[0] : undefined;
+      return isObject(answer) && Array.isArray(answer.verdicts) ? answer.verdicts[0] : undefined;
     };
     const first = await told(bad);
     expect(first).toMatchObject({ verdict: 'rejected', needs_new_event_id: true });
-    const details = isNode(first) ? first.details : undefined;
+    const details = isObject(first) ? first.details : undefined;
     const duplicate = {
       ...{ event_id: 'bad', verdict: 'duplicate', reason: null, needs_new_event_id: true },
       ...{ first_verdict: 'rejected', first_reason: 'bad_amount' },

@@ -7,7 +7,7 @@ import { historyOf, type PodState, readState } from '../../../dev/cluster/pods';
 import { reportOf } from '../../../dev/cluster/report';
 import { withSystem } from '../../../dev/containers/debian';
 import { projectRoot } from '../../../dev/servers/download';
-import { isNode } from '../../../dev/syntax';
+import { isObject } from '../../../src/lib/json';
 
 describe('a line of the watch', () => {
   test('describes a pod', () => {
@@ -121,7 +121,7 @@ test('every image of the servers is inserted by its name, and no pod requests mo
   const text = readFileSync(join(projectRoot, 'dev', 'cluster', 'servers.yaml'), 'utf8');
   const objects = parseAllDocuments(text).map((document): unknown => document.toJS());
   const images = objects.flatMap((object) => {
-    if (!isNode(object) || object.kind !== 'Pod') return [];
+    if (!isObject(object) || object.kind !== 'Pod') return [];
     return [...JSON.stringify(object).matchAll(/"image":"([^"]*)"/g)].map(([, image]) => image);
   });
   expect(images).toEqual(['KAFKA_IMAGE', 'POSTGRES_IMAGE', 'WORKER_IMAGE']);

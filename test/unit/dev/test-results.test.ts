@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
-import { isNode } from '../../../dev/syntax';
 import {
   BENCH,
   CHECKS,
@@ -14,6 +13,7 @@ import {
   readJestResults,
   summarize,
 } from '../../../dev/test-results';
+import { isObject } from '../../../src/lib/json';
 
 /** The result of a file in the form of Jest. */
 const jestFile = (path: string, statuses: readonly string[], fields: Record<string, unknown> = {}) => ({
@@ -138,8 +138,8 @@ describe('the layers', () => {
 
   test('are the Jest projects, the checks, and the containers', () => {
     const list: readonly unknown[] =
-      isNode(projects) && Array.isArray(projects.projects) ? projects.projects : [];
-    const names = list.map((project) => (isNode(project) ? project.displayName : undefined));
+      isObject(projects) && Array.isArray(projects.projects) ? projects.projects : [];
+    const names = list.map((project) => (isObject(project) ? project.displayName : undefined));
     expect([CHECKS, CONTAINERS, ...names].sort()).toEqual(LAYERS.map(({ name }) => name).sort());
   });
 

@@ -1,6 +1,6 @@
 /** Faults of a file of promotions, with their places and remedies; and the schema that editors use. */
 import { parse } from 'yaml';
-import { isNode } from '../../../dev/syntax';
+import { isObject } from '../../../src/lib/json';
 import { parsePromotions } from '../../../src/promotion-file/promotion-file';
 import { fromPromotionsJson, toPromotionsJson } from '../../../src/promotion-file/stored';
 import {
@@ -430,9 +430,9 @@ describe.each(Object.entries(TYPES))('the schema of %s [P19]', (type, own) => {
 });
 
 function definitionOf(type: string): Record<string, unknown> {
-  const { $defs } = isNode(schema) ? schema : {};
-  const found = isNode($defs) ? $defs[type] : undefined;
-  const properties = isNode(found) ? found.properties : undefined;
-  if (!isNode(properties)) throw new Error(`the schema has no type ${type}`);
+  const { $defs } = isObject(schema) ? schema : {};
+  const found = isObject($defs) ? $defs[type] : undefined;
+  const properties = isObject(found) ? found.properties : undefined;
+  if (!isObject(properties)) throw new Error(`the schema has no type ${type}`);
   return { ...properties };
 }

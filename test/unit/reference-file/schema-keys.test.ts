@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
-import { isNode } from '../../../dev/syntax';
 import type { ReferenceDocument } from '../../../src/domain/reference';
+import { isObject } from '../../../src/lib/json';
 import { describeChanges } from '../../../src/reference-file/changes';
 import { parseReference } from '../../../src/reference-file/reference-file';
 import { fromDocumentJson, toDocumentJson } from '../../../src/reference-file/stored';
@@ -74,14 +74,14 @@ const BASE = documentOf(fileWith({}));
 
 /** Every key that the schema names, with the definition that it belongs to. */
 function keysOf(schema: unknown, prefix: string): string[] {
-  if (!isNode(schema)) return [];
-  const own = isNode(schema.properties) ? Object.entries(schema.properties) : [];
+  if (!isObject(schema)) return [];
+  const own = isObject(schema.properties) ? Object.entries(schema.properties) : [];
   return own.flatMap(([key, child]) => [`${prefix}${key}`, ...keysOf(child, `${prefix}${key}.`)]);
 }
 
 function schemaKeys(): string[] {
   const schema: unknown = JSON.parse(readFileSync(join(ROOT, 'schemas/reference.schema.json'), 'utf8'));
-  if (!isNode(schema) || !isNode(schema.$defs)) throw new Error('the schema has no definitions');
+  if (!isObject(schema) || !isObject(schema.$defs)) throw new Error('the schema has no definitions');
   const definitions = Object.entries(schema.$defs);
   return [...keysOf(schema, ''), ...definitions.flatMap(([name, each]) => keysOf(each, `${name}.`))];
 }
