@@ -3,7 +3,7 @@
 import { SETTINGS } from '../../src/config/config';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { DEAD_LETTER_REASONS } from '../../src/domain/verdict/reasons';
-import { LETTER_HEADERS, REPLAYED_HEADER } from '../../src/kafka/protocol/headers';
+import { LETTER_HEADERS, REPLAYED_HEADER } from '../../src/kafka/protocol/record';
 import { CONNECTION_ID_HEADER } from '../../src/kafka/protocol/records-reader';
 import { COMPLETION_SCHEMA } from '../../src/promotion-publishing/completion-schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';

@@ -8,8 +8,13 @@ import { letterDetail } from '../intake/letter-detail';
 import { LettersRefused } from '../intake/undecided';
 import type { Encode } from '../kafka/partition-batches';
 import { type Producer, RecordsRefused } from '../kafka/producer';
-import { isOfLetter, isReplayed, LETTER_HEADERS, REPLAYED_HEADER } from '../kafka/protocol/headers';
-import type { StreamRecord } from '../kafka/protocol/record';
+import {
+  isOfLetter,
+  isReplayed,
+  LETTER_HEADERS,
+  REPLAYED_HEADER,
+  type StreamRecord,
+} from '../kafka/protocol/record';
 import { likelyBytes, MessageEncoder, type OutgoingMessage } from '../kafka/protocol/record-batch-writer';
 import { firstHeader, type Header } from '../lib/record-header';
 import { Semaphore } from '../lib/semaphore';

@@ -5,7 +5,6 @@
  * - undecodable.ts has the layout of the messages of older formats.
  */
 import { DecompressionError } from './compression';
-import { hasChecksum } from './crc32c';
 import type { BatchRecords, RecordCursor } from './record';
 import {
   ATTRIBUTES_AT,
@@ -16,6 +15,7 @@ import {
   FIRST_TIMESTAMP_AT,
   FORMAT,
   HEADER_BYTES,
+  hasChecksum,
   LAST_OFFSET_DELTA_AT,
   LENGTH_AT,
   LOG_APPEND_TIME,

@@ -4,8 +4,6 @@
  *
  * kafkajs allocates half a kilobyte for each record and each of its headers: this writer costs a tenth.
  */
-
-import { writeChecksum } from './crc32c';
 import {
   ATTRIBUTES_AT,
   BASE_OFFSET_AT,
@@ -22,6 +20,7 @@ import {
   PREFIX_BYTES,
   PRODUCER_EPOCH_AT,
   PRODUCER_ID_AT,
+  writeChecksum,
 } from './record-batch-layout';
 
 type Content = Buffer | string;

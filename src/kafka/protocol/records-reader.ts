@@ -13,9 +13,15 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Header } from '../../lib/record-header';
-import { FieldReader } from './field-reader';
-import { HEADER_OVERHEAD_BYTES, MAX_HEADERS, StoredHeaders } from './headers';
-import type { JsonBytes, RecordCursor, StreamRecord } from './record';
+import {
+  FieldReader,
+  HEADER_OVERHEAD_BYTES,
+  type JsonBytes,
+  MAX_HEADERS,
+  type RecordCursor,
+  StoredHeaders,
+  type StreamRecord,
+} from './record';
 import { undecodableRecord } from './undecodable';
 
 export const CONNECTION_ID_HEADER = 'connection-id';

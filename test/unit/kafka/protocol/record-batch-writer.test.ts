@@ -1,5 +1,5 @@
 import { chooserOf } from '../../../../src/kafka/partition-batches';
-import { crc32c } from '../../../../src/kafka/protocol/crc32c';
+import { crc32c } from '../../../../src/kafka/protocol/record-batch-layout';
 import {
   MessageEncoder,
   type OutgoingMessage,
