@@ -4,7 +4,7 @@
  * whether it still has the records before the offset (docs/rules.md, U9).
  */
 import type { TopicPartition } from '../lib/topic-partition';
-import type { CommitNote } from './commit-note';
+import type { CommitNote } from './port';
 
 /** The Kafka cluster that a process reads. */
 export interface ReadCluster {

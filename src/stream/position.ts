@@ -6,9 +6,8 @@
  * is, and the rewind is committed.
  */
 
-import type { CommitNote } from '../kafka/commit-note';
 import { readMirroredOffset } from '../kafka/mirrored-offsets';
-import type { OffsetToCommit } from '../kafka/port';
+import type { CommitNote, OffsetToCommit } from '../kafka/port';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { messageOf } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';

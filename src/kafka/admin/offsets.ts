@@ -3,10 +3,9 @@
  * of groups.
  */
 import type { Admin, Kafka } from 'kafkajs';
-import type { TopicPartition } from '../../lib/topic-partition';
-import { keyOf } from '../../lib/topic-partition';
+import { keyOf, type TopicPartition } from '../../lib/topic-partition';
 import { connectedAdmin, offsetOf } from '../client/client';
-import { type CommitNote, readCommitNote } from '../commit-note';
+import { type CommitNote, readCommitNote } from '../port';
 
 /** The range of offsets of a partition. */
 export interface Watermarks extends TopicPartition {

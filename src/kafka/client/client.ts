@@ -2,13 +2,11 @@
  * Makes the Kafka client (kafkajs), and reads the cluster's id. test/support/architecture.ts lists the files
  * that may import the client.
  */
-
 import type { ConnectionOptions } from 'node:tls';
 import { type Admin, type ISocketFactory, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../../lib/clock';
-import { clusterIdIn } from '../commit-note';
-import type { OnThrottled } from '../port';
+import { clusterIdIn, type OnThrottled } from '../port';
 import { makeCodecs } from '../protocol/compression';
 import { KafkaRefusal } from './errors';
 import { type TokenSource, tokenMechanism } from './oauth';

@@ -3,15 +3,13 @@
  * contradict it.
  */
 import type { Logger } from 'pino';
-import type { TopicPartition } from '../../lib/topic-partition';
-import { keyOf } from '../../lib/topic-partition';
+import { keyOf, type TopicPartition } from '../../lib/topic-partition';
 import {
   commitErrorsIn,
   TOPIC_AUTHORIZATION_FAILED,
   UNKNOWN_TOPIC_OR_PARTITION,
 } from '../client/patches/fetch';
-import { commitNote, readCommitNote } from '../commit-note';
-import type { OffsetToCommit, SourceListener } from '../port';
+import { commitNote, type OffsetToCommit, readCommitNote, type SourceListener } from '../port';
 
 /** Commit errors that concern one partition alone. The commits of the other partitions are not affected. */
 const ERRORS_OF_ONE: ReadonlySet<number> = new Set([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED]);

@@ -1,6 +1,7 @@
 /** The notes beside committed offsets: of older versions, of other clusters, and of other programs. */
-import { commitNote, readCommitNote } from '../../../src/kafka/commit-note';
+
 import { mirroredFrom } from '../../../src/kafka/mirrored-offsets';
+import { commitNote, readCommitNote } from '../../../src/kafka/port';
 
 it('of the first cluster has the form that older versions write and read [U9]', () => {
   expect(commitNote({ upTo: 7, cluster: '' })).toBe('promo-intake 7');
