@@ -6,8 +6,7 @@ import { type Consumer, type EachBatchPayload, type Kafka, KafkaJSNonRetriableEr
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
-import type { TopicPartition } from '../../lib/topic-partition';
-import { keyOf } from '../../lib/topic-partition';
+import { keyOf, type TopicPartition } from '../../lib/topic-partition';
 import {
   clusterChanged,
   FIRST_RETRY_MS,
@@ -21,8 +20,7 @@ import {
 import { type AnswerListener, FetchedMessage, runWithListener } from '../client/patches/fetch';
 import { heartbeatMs } from '../client/patches/heartbeats';
 import type { RecordSource, SourceListener } from '../port';
-import { FetchPositions } from './positions';
-import { RefusedPartitions, toTopicPartitions } from './refused-partitions';
+import { FetchPositions, RefusedPartitions, toTopicPartitions } from './assigned-partitions';
 
 /**
  * The time in which a member must join a rebalance. Session timeouts replace it where REBALANCE_SESSIONS of

@@ -1,6 +1,6 @@
 /** The fetch positions of a member: jumps that it reports, and offsets that it commits. */
 import pino from 'pino';
-import { type CommitRequest, FetchPositions } from '../../../../src/kafka/consumer/positions';
+import { type CommitRequest, FetchPositions } from '../../../../src/kafka/consumer/assigned-partitions';
 
 const ONE = { topic: 't', partition: 1 };
 const TWO = { topic: 't', partition: 2 };

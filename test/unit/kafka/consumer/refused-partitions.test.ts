@@ -1,6 +1,6 @@
 /** Partitions that a broker does not let us read: when fetches retry them, and the log lines about them. */
 import pino from 'pino';
-import { RefusedPartitions } from '../../../../src/kafka/consumer/refused-partitions';
+import { RefusedPartitions } from '../../../../src/kafka/consumer/assigned-partitions';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
