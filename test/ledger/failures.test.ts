@@ -1,7 +1,7 @@
 /** The effect of a failing store on events: undecided without a trace, decided again, or one panic. */
 import { randomBytes } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
-import { MAX_PANICS_PER_MINUTE } from '../../src/intake/panic-limit';
+import { MAX_PANICS_PER_MINUTE } from '../../src/intake/intake';
 import { lostFrom } from '../../src/intake/undecided';
 import { classify, LostRace } from '../../src/ledger/failures';
 import { StoreError } from '../../src/postgres/errors';

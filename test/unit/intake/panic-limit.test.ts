@@ -1,5 +1,5 @@
 /** The limit on events that become panics. */
-import { makePanicLimit } from '../../../src/intake/panic-limit';
+import { makePanicLimit } from '../../../src/intake/intake';
 
 test('ten events a minute may become panics, and an eleventh may once a minute is over [V9]', () => {
   let now = 1_000;
