@@ -6,10 +6,15 @@
  * All statements work on sets. Keys and rounds are passed in ascending order: two batches that lock in
  * different orders deadlock. Every transaction locks its rounds before it writes its keys.
  */
-
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
-import { type Decision, decide, type Item, type KeyedItem, type Known } from '../domain/verdict/decide';
-import { FeedMap } from '../domain/verdict/feed-map';
+import {
+  type Decision,
+  decide,
+  FeedMap,
+  type Item,
+  type KeyedItem,
+  type Known,
+} from '../domain/verdict/decide';
 import { newRound, type Round } from '../domain/verdict/round';
 import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';

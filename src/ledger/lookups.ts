@@ -3,7 +3,7 @@
  * of bounded statements.
  */
 import { NO_TAGS, type PlayerTags } from '../domain/event/player-tag';
-import type { FeedIds } from '../domain/verdict/feed-map';
+import type { FeedIds } from '../domain/verdict/decide';
 import {
   DEAD_LETTER_REASONS,
   type DeadLetterReason,

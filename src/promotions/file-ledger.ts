@@ -5,8 +5,7 @@
 import { contentHashOf } from '../domain/event/content-hash';
 import { isRoundKind, type Judged } from '../domain/event/event';
 import { PlayerTags } from '../domain/event/player-tag';
-import { type Decision, decide, type KeyedItem, type Known } from '../domain/verdict/decide';
-import { FeedMap } from '../domain/verdict/feed-map';
+import { type Decision, decide, FeedMap, type KeyedItem, type Known } from '../domain/verdict/decide';
 import type { LedgerEntry } from './ledger-entry';
 
 /** The sender of the events. */

@@ -15,8 +15,7 @@ import {
   type Reference,
   type ReferenceDocument,
 } from '../../src/domain/reference';
-import type { Known } from '../../src/domain/verdict/decide';
-import { FeedMap } from '../../src/domain/verdict/feed-map';
+import { FeedMap, type Known } from '../../src/domain/verdict/decide';
 
 /** Any JSON object in the place of an event, valid or not. */
 export type EventJson = { readonly [field: string]: unknown };

@@ -1,18 +1,18 @@
 /** Statements on events: they find the decided events, and write the others. */
-
 import { type Halves, packContent } from '../../domain/event/content-hash';
 import { kindCode } from '../../domain/event/event';
 import { storedId } from '../../domain/event/id-key';
 import type { PlayerTags } from '../../domain/event/player-tag';
 import {
   type Coordinates,
+  compareIds,
   deliveryKey,
+  type FeedIds,
   type Item,
   type KeyedItem,
   type KnownEvent,
   unstoredKey,
 } from '../../domain/verdict/decide';
-import { compareIds, type FeedIds } from '../../domain/verdict/feed-map';
 import {
   DEAD_LETTER_REASONS,
   type DeadLetterReason,

@@ -3,11 +3,16 @@
  * and the rounds of decided events are only read. Afterwards, new rounds are written and changed rounds are
  * updated.
  */
-
 import { storedId } from '../../domain/event/id-key';
 import { type Currency, currencyOf, currencyOfNo } from '../../domain/event/money';
-import type { Item, KeyedItem, Known } from '../../domain/verdict/decide';
-import { compareIds, type FeedIds, FeedMap } from '../../domain/verdict/feed-map';
+import {
+  compareIds,
+  type FeedIds,
+  FeedMap,
+  type Item,
+  type KeyedItem,
+  type Known,
+} from '../../domain/verdict/decide';
 import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Row, Write } from '../../postgres/pipeline';

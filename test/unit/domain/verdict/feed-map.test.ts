@@ -1,6 +1,6 @@
 /** Values by feed and id (K1, C3). */
 import fc from 'fast-check';
-import { FeedMap } from '../../../../src/domain/verdict/feed-map';
+import { FeedMap } from '../../../../src/domain/verdict/decide';
 
 describe('values by feed and id [K1] [C3]', () => {
   it('an id has another value in another feed', () => {
