@@ -17,6 +17,8 @@ import type { Answer } from '../intake/delivery';
 type DecisionWithFaults = Pick<Answer, 'decision' | 'faults'>;
 type Duplicate = Extract<Answer['decision'], { readonly type: 'duplicate' }>;
 
+export const VERDICT_SPEC = 'promo.verdict.v1';
+
 /** The fields in JSON Schema. */
 export const OUTCOME_PROPERTIES = {
   verdict: {

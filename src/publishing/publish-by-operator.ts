@@ -10,8 +10,7 @@ import { makeJointRequests } from './joint-requests';
 import type { OperatorTopics } from './operator-topics';
 import { hasMessage, NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
 import type { VerdictSupply } from './verdict-supply';
-import { type OnVerdicts, publishTo } from './verdict-topic';
-import { MessageParts, VerdictWriter } from './verdict-writer';
+import { MessageParts, type OnVerdicts, publishTo, VerdictWriter } from './verdict-topic';
 
 /** An answer on its way to its topic. */
 interface Verdict {

@@ -1,9 +1,7 @@
 /** The messages of the verdict topic, as JSON Schema. */
 import { KINDS } from '../domain/event/event';
-import { OUTCOME_PROPERTIES } from './outcome';
+import { OUTCOME_PROPERTIES, VERDICT_SPEC } from './outcome';
 import { MAX_TEXT_BYTES } from './published-answer';
-
-export const VERDICT_SPEC = 'promo.verdict.v1';
 
 /** schemas/promo.verdict.v1.json is generated from here. */
 export const VERDICT_SCHEMA = {

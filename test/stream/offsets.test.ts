@@ -5,7 +5,7 @@
 
 import { until } from '../../dev/servers/deadline';
 import { deleteTopics } from '../../dev/servers/topics';
-import { VERDICT_SPEC } from '../../src/publishing/verdict-schema';
+import { VERDICT_SPEC } from '../../src/publishing/outcome';
 import { aDeposit, aLogin, bytesOf } from '../support/builders';
 import {
   alterTopic,

@@ -5,12 +5,12 @@ import { CURRENCIES, currencyOf, MAX_MINOR, toMajor } from '../../../src/domain/
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
 import type { Reversed } from '../../../src/domain/verdict/round';
 import { RecordsRefused } from '../../../src/kafka/producer';
+import { VERDICT_SPEC } from '../../../src/publishing/outcome';
 import {
   type PublishedAnswer,
   type RecordKey,
   withoutRecord,
 } from '../../../src/publishing/published-answer';
-import { VERDICT_SPEC } from '../../../src/publishing/verdict-schema';
 import { makePublishVerdicts } from '../../../src/publishing/verdict-topic';
 import { aConnection } from '../../support/builders';
 import { streamRecord } from '../../support/chunk';
