@@ -2,6 +2,8 @@
  * Looks decided events up, without any change: for reconciliation. Each look-up is one read-only transaction
  * of bounded statements.
  */
+
+import { ID_KEY } from '../domain/event/id-key';
 import { NO_TAGS, type PlayerTags } from '../domain/event/player-tag';
 import type { FeedIds } from '../domain/verdict/decide';
 import {
@@ -11,8 +13,8 @@ import {
   outcomeOfCode,
 } from '../domain/verdict/reasons';
 import { arrays } from '../postgres/binary-format';
+import { unreadable } from '../postgres/errors';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
-import { ID_KEY, unreadable } from './statements/keys';
 import { PlayerKeys } from './statements/player-keys';
 
 /** Ids of one statement: it ends within its deadline even where each id is read from a slow disk. */

@@ -23,6 +23,14 @@ export class StoreError extends Error {
   }
 }
 
+/**
+ * The store has a value that this version cannot read, for example from a newer version. The batch stays
+ * undecided.
+ */
+export function unreadable(statement: string, what: string): StoreError {
+  return new StoreError(statement, new Error(`unreadable answer: ${what}`));
+}
+
 /** Whether the store ended a statement at its deadline. */
 export function isTimedOut(error: unknown): boolean {
   return error instanceof StoreError && error.sqlState === '57014';

@@ -121,7 +121,7 @@ function isUnanswered(error: unknown): boolean {
  * - For the same reason, rows are joined by hash or merge. A nested loop is fast only for the number of rows
  *   that the planner expects, and a plan outlives that number in its session.
  * - JIT is off: where only a nested loop is possible, its prohibitive cost would trigger JIT.
- * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
+ * - Keys are read as hex digits (id-key.ts), whatever a database or role is set to.
  */
 const SETTINGS = {
   enable_seqscan: 'off',

@@ -1,7 +1,7 @@
 /** Statements on events: they find the decided events, and write the others. */
 import { type Halves, packContent } from '../../domain/event/content-hash';
 import { kindCode } from '../../domain/event/event';
-import { storedId } from '../../domain/event/id-key';
+import { ID_KEY, idFinder, storedId } from '../../domain/event/id-key';
 import type { PlayerTags } from '../../domain/event/player-tag';
 import {
   type Coordinates,
@@ -22,9 +22,9 @@ import {
   reasonInfo,
 } from '../../domain/verdict/reasons';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
+import { unreadable } from '../../postgres/errors';
 import { copies, type Write } from '../../postgres/pipeline';
 import type { Session } from '../../postgres/transaction';
-import { ID_KEY, idFinder, unreadable } from './keys';
 
 const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset, verdict_id from promo_store.event_keys where feed_no = $1`;
 

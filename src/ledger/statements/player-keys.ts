@@ -2,8 +2,8 @@
  * The keys of players' tags, one for each month. They are read from the store and kept until the next month.
  */
 import { monthNo, monthOf, type PlayerKey, PlayerTags, playerKeyOf } from '../../domain/event/player-tag';
+import { unreadable } from '../../postgres/errors';
 import type { Session } from '../../postgres/transaction';
-import { unreadable } from './keys';
 
 const PLAYER_KEYS = {
   name: 'player_keys',

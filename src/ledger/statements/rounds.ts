@@ -3,7 +3,7 @@
  * and the rounds of decided events are only read. Afterwards, new rounds are written and changed rounds are
  * updated.
  */
-import { storedId } from '../../domain/event/id-key';
+import { ID_KEY, idFinder, storedId } from '../../domain/event/id-key';
 import { type Currency, currencyOf, currencyOfNo } from '../../domain/event/money';
 import {
   compareIds,
@@ -15,10 +15,10 @@ import {
 } from '../../domain/verdict/decide';
 import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
+import { unreadable } from '../../postgres/errors';
 import type { Row, Write } from '../../postgres/pipeline';
 import type { Session, Statement } from '../../postgres/transaction';
 import { LOCK_FEEDS } from '../failures';
-import { ID_KEY, idFinder, unreadable } from './keys';
 
 const LOCK_THESE_FEEDS = {
   name: LOCK_FEEDS,

@@ -1,10 +1,9 @@
 /**
  * Postgres reads our binary formats: rows of COPY, arrays as parameters, and keys on their way back to ids.
  */
-
 import fc from 'fast-check';
+import { ID_KEY, idFinder } from '../../../src/domain/event/id-key';
 import { parseInstant } from '../../../src/domain/event/timestamp';
-import { ID_KEY, idFinder } from '../../../src/ledger/statements/keys';
 import { arrays, CopyRows, sinceEpoch } from '../../../src/postgres/binary-format';
 import { StoreError } from '../../../src/postgres/errors';
 import type { Row } from '../../../src/postgres/pipeline';
