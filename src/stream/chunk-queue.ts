@@ -24,7 +24,7 @@ const LOW_SHARE = 3 / 4;
  */
 const MAX_KEPT_OPEN_BYTES = 64 * 1024 * 1024;
 
-/** A larger chunk fills a batch alone: as many decompressed bytes as gather.ts allows. */
+/** A larger chunk fills a batch alone: as many decompressed bytes as pipeline.ts allows. */
 const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
 
 /**
