@@ -8,7 +8,7 @@ import {
   publishingRest,
 } from '../../../src/publishing/published-answer';
 import { makeLogger } from '../../../src/telemetry/logger';
-import { makePublishing } from '../../../src/webhook/publisher';
+import { makePublishing } from '../../../src/webhook/deciding';
 import { aConnection } from '../../support/builders';
 
 const answerOf = (operator: string, offset: number): PublishedAnswer => ({
