@@ -23,9 +23,8 @@ import {
   publishingOf,
   type ReadRequest,
 } from './deciding';
-import { AnswerDeparture, type Departing } from './departure';
 import { type Claimed, type RequestMode, readHead, targetIn } from './head';
-import { type Place, Places } from './places';
+import { AnswerDeparture, type Departing, type Place, Places } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
 import type { Reports } from './refusal-log';
 import { makeReplays } from './replays';
