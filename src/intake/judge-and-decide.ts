@@ -4,6 +4,7 @@
  */
 import type { Reference } from '../domain/reference';
 import type { Decision, Item } from '../domain/verdict/decide';
+import { PANIC } from '../domain/verdict/judge';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
 import { StaleReference } from '../ledger/failures';
 import type { PublishedFacts } from '../ledger/published-facts';
@@ -18,7 +19,7 @@ import {
   type Origin,
   type WebhookRequest,
 } from './delivery';
-import { completeAnswers, type Prepared, prepare, type Unanswered } from './prepare';
+import { type Prepared, prepare, type Unanswered } from './prepare';
 import type { RejectLimit } from './reject-limit';
 import type { SharedRounds } from './shared-rounds';
 import { DeadLetterRefused, LettersRefused, MAY_BE_ADDED, NoReference } from './undecided';
@@ -189,6 +190,31 @@ export function makeJudgeAndDecide({
   }
 
   return judgeAndDecide;
+}
+
+/**
+ * Completes the answers with their decisions, in place. Thousands of answers wait for the store; new objects
+ * would double their number.
+ */
+export function completeAnswers(
+  unanswered: readonly Unanswered[],
+  decisions: readonly Decision[],
+  facts: PublishedFacts | null = null,
+): readonly Answer[] {
+  unanswered.forEach((answer, index) => {
+    answer.decision = decisions[index] ?? null;
+    if (facts === null) return;
+    // Its first answer had none: the event was reduced to its id (V9).
+    if (answer.decision?.type === 'decided' && answer.decision.outcome === PANIC) answer.fields = null;
+    answer.decidedAt = facts.decidedAt(index);
+    answer.reversed = facts.reversed(index);
+  });
+  if (!unanswered.every(isAnswered)) throw new Error('an envelope has no answer');
+  return unanswered;
+}
+
+function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'decision'> {
+  return answer.decision !== null;
 }
 
 function pauseGroupsOf(sections: readonly Section[]): PauseGroup[] {

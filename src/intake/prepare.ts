@@ -1,7 +1,4 @@
-/**
- * Turns envelopes into items that can be decided: finds their connections and judges them. Pure, except that
- * `completeAnswers` completes the answers that it receives.
- */
+/** Turns envelopes into items that can be decided: finds their connections and judges them. Pure. */
 
 import { contentHashOf } from '../domain/event/content-hash';
 import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event/event';
@@ -12,7 +9,6 @@ import type { Coordinates, Decision, Item } from '../domain/verdict/decide';
 import { judge, PANIC } from '../domain/verdict/judge';
 import type { DeadLetterReason } from '../domain/verdict/reasons';
 import type { Reversed } from '../domain/verdict/round';
-import type { PublishedFacts } from '../ledger/published-facts';
 import type { NumberedPartition } from '../ledger/statements/partitions';
 import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
 import { NoSuchConnection, OperatorSuspended, PayloadUnavailable } from './undecided';
@@ -32,31 +28,6 @@ export interface Prepared {
   readonly unanswered: Unanswered[];
   /** Whether the answers are published: they keep the fields of their events then. */
   readonly isPublished?: boolean;
-}
-
-/**
- * Completes the answers with their decisions, in place. Thousands of answers wait for the store; new objects
- * would double their number.
- */
-export function completeAnswers(
-  unanswered: readonly Unanswered[],
-  decisions: readonly Decision[],
-  facts: PublishedFacts | null = null,
-): readonly Answer[] {
-  unanswered.forEach((answer, index) => {
-    answer.decision = decisions[index] ?? null;
-    if (facts === null) return;
-    // Its first answer had none: the event was reduced to its id (V9).
-    if (answer.decision?.type === 'decided' && answer.decision.outcome === PANIC) answer.fields = null;
-    answer.decidedAt = facts.decidedAt(index);
-    answer.reversed = facts.reversed(index);
-  });
-  if (!unanswered.every(isAnswered)) throw new Error('an envelope has no answer');
-  return unanswered;
-}
-
-function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'decision'> {
-  return answer.decision !== null;
 }
 
 /**

@@ -7,8 +7,8 @@ import type { RehearseBatch } from '../ledger/rehearse';
 import { asError } from '../lib/errors';
 import type { Envelope, WebhookRequest } from './delivery';
 import type { IntakeResult } from './intake';
-import { type References, withReference } from './judge-and-decide';
-import { completeAnswers, type Prepared, prepare } from './prepare';
+import { completeAnswers, type References, withReference } from './judge-and-decide';
+import { type Prepared, prepare } from './prepare';
 
 export interface RehearsalDeps {
   readonly rehearseBatch: RehearseBatch;
