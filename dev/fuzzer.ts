@@ -27,7 +27,7 @@ const PREPARE_DEADLINE_MS = 120_000;
 /** A repeatable run: FUZZ_SEED is for another one. */
 const SEED = 1;
 /** FUZZ_SECONDS is for a longer run. */
-const SECONDS = inRun({ usual: 5, long: 30 });
+const SECONDS = inRun({ usual: 10, long: 30 });
 /** The fuzzer begins the last request before its time ends, and then makes a failure smaller. */
 const MORE_SECONDS = 120;
 const USAGE = 'usage: node build/dev/fuzzer.js DOCUMENT --url URL [--hooks FILE] [--seed N] [--seconds N]';
@@ -43,7 +43,7 @@ export interface FuzzRun {
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: FUZZ_SEED, or 1. */
   readonly seed?: number;
-  /** The time of the whole run: random requests fill its rest. Default: FUZZ_SECONDS, or 5. */
+  /** The time of the whole run: random requests fill its rest. Default: FUZZ_SECONDS, or 10. */
   readonly seconds?: number;
   /** More options of `schemathesis run`. */
   readonly options?: readonly string[];
