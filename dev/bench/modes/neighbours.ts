@@ -78,7 +78,7 @@ export const neighboursCheck: Mode = {
   about: 'four kinds of attack of the mode neighbours: exit code 1 where a goal is missed',
   isCheck: true,
   extent: { kinds: SHORT_KINDS, rate: 200, seconds: 6 },
-  // All kinds run by themselves, and four of them in each CI.
+  // All kinds run by themselves, four in each long run, and two in a usual one.
   run: (bench) => run(bench, bench.extent.word('kinds') === 'all' ? LIMITS : LIMITS_OF_CHECK),
 };
 
