@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
+import { inTransaction, type Store } from '../postgres/transaction';
 import { findPrograms, PLATFORM_PACKAGE, type ProgramDirectory } from './programs';
 import {
   dataIn,
@@ -40,7 +41,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   max_wal_senders: '0',
   timezone: 'UTC',
   log_timezone: 'UTC',
-  // Read by empty-store.ts, which empties no other store.
+  // emptyStore empties no other store.
   'promo.throwaway': 'on',
 };
 
@@ -197,4 +198,38 @@ function unprivilegedUser(): UserIds | undefined {
       'Postgres does not run as root, and /etc/passwd has no user nobody to run it as. Run promo-intake try as another user',
     );
   return { uid: Number(uid), gid: Number(gid) };
+}
+
+// --- a store of it, emptied
+
+/** Tables that a new store has rows in, and those of reference data. */
+const KEPT = [
+  ...['migrations', 'migrations_lock', 'migrate_guard', 'months', 'player_keys', 'first_cluster', 'cell'],
+  ...['currencies', 'reference_versions', 'operators', 'feeds', 'connections', 'brands'],
+];
+
+const EMPTY = {
+  name: 'empty_store',
+  text: `do $$
+declare
+  names text;
+begin
+  if current_setting('promo.throwaway', true) is distinct from 'on' then
+    raise exception 'this store is not a throwaway one';
+  end if;
+  select string_agg(format('promo_store.%I', c.relname), ', ' order by c.relname) into names
+  from pg_catalog.pg_class c
+  where c.relnamespace = 'promo_store'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    and c.relname <> all (array[${KEPT.map((name) => `'${name}'`).join(', ')}]);
+  execute 'truncate ' || names;
+end $$`,
+};
+
+/**
+ * Removes every decision, and no reference data. No decision may be in flight. Any other store is refused.
+ *
+ * @throws StoreError
+ */
+export async function emptyStore(store: Store): Promise<void> {
+  await inTransaction(store, (session) => session.write([EMPTY]));
 }
