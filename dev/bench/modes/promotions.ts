@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { until } from '../../servers/deadline';
 import { fillMonths, OPERATOR } from '../filled-months';
 import { withClient } from '../guest';
-import { residentMib } from '../measure';
+import { watchProcess } from '../measure';
 import type { Bench, Mode } from '../mode';
 import { percentiles } from '../statistics';
 import { figure } from '../table';
@@ -30,7 +30,6 @@ const GOALS = { playerMs: 5, topMs: 300, memoryMib: 96, refundsShare: 0.9, rebui
 const COUNT_MS = 2;
 const BEGIN_MS = 60_000;
 const END_MS = 30_000;
-const SAMPLE_MS = 50;
 /** Each round has five events, so 2 % of the events are refunds. */
 const ROUNDS_PER_REFUND = 10;
 const CAUGHT_UP = 'select from promo.promotion_coverage where caught_up_at is not null';
@@ -151,22 +150,16 @@ async function countAll(
 ): Promise<Counted> {
   const began = performance.now();
   const counting = stage.start(['promotions', ...options], { DATABASE_URL: databaseUrl });
-  let rss = 0;
-  const sampling = setInterval(() => {
-    rss = Math.max(rss, residentMib(counting.pid ?? 0) || 0);
-  }, SAMPLE_MS);
-  try {
-    await withClient(databaseUrl, (client) =>
-      until(
-        'promotions have counted everything',
-        BEGIN_MS + extent.number('events') * COUNT_MS,
-        async () => ((await client.query(done)).rowCount ?? 0) > 0,
-      ),
-    );
-  } finally {
-    clearInterval(sampling);
-  }
+  const watch = watchProcess(counting.pid ?? 0);
+  await withClient(databaseUrl, (client) =>
+    until(
+      'promotions have counted everything',
+      BEGIN_MS + extent.number('events') * COUNT_MS,
+      async () => ((await client.query(done)).rowCount ?? 0) > 0,
+    ),
+  );
   const seconds = (performance.now() - began) / 1000;
+  const rss = watch.stop().peakRssMib;
   if (counting.pid !== undefined) process.kill(counting.pid, 'SIGTERM');
   await counting.untilDone(END_MS);
   return { seconds, rss };

@@ -2,7 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { isObject } from '../../../src/lib/json';
 import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
-import { residentMib } from '../measure';
+import { watchProcess } from '../measure';
 import type { Bench, Mode } from '../mode';
 import { publish } from '../publish';
 import { checkpoint } from '../stage';
@@ -14,7 +14,6 @@ const GOAL_SECONDS = 60;
 const FLAT = 1.1;
 const DRAIN_DEADLINE_MS = 600_000;
 const DEADLINE_MS = 300_000;
-const SAMPLE_MS = 20;
 /** The command ends with this code where an event has to be corrected, as 1 % of the feed. */
 const TO_DO = 1;
 const CONNECTION = 'bench-stream-0';
@@ -92,12 +91,10 @@ async function measureFiles({ stage, say }: Bench, sizes: readonly number[]): Pr
     for (const { form, lines, path } of files) {
       const began = performance.now();
       const command = stage.start(['reconcile', path, '--connection', CONNECTION], settings);
-      let rss = 0;
-      const sampling = setInterval(() => {
-        rss = Math.max(rss, residentMib(command.pid ?? 0) || 0);
-      }, SAMPLE_MS);
-      await command.untilDone(DEADLINE_MS, TO_DO).finally(() => clearInterval(sampling));
+      const watch = watchProcess(command.pid ?? 0);
+      await command.untilDone(DEADLINE_MS, TO_DO);
       const seconds = (performance.now() - began) / 1000;
+      const rss = watch.stop().peakRssMib;
       if (!command.output().includes(`${figure(lines)} events: `))
         throw command.failure(`did not compare ${figure(lines)} events`);
       say(`${figure(lines)} ${form}: ${figure(seconds, 1)} s, ${figure(rss, 1)} MiB`);
