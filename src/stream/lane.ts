@@ -18,12 +18,11 @@ import { lostFrom, mayBeTooEarly, NotTogether, undecidedCause } from '../intake/
 import type { Chunk } from '../kafka/port';
 import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, publishingRest, withoutRecord } from '../publishing/published-answer';
-import type { QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
 import { type BatchSize, type DecidedPrefix, endOf, LanePart, type PartResult, PartSize } from './part';
 import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted } from './position';
-import { NO_RECORDS, type ReadRecords, RecordQueue } from './record-queue';
+import { NO_RECORDS, type QueueShares, type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
 
 type LaneState = 'idle' | 'ready' | 'in flight' | 'requesting' | 'waiting';

@@ -1,19 +1,71 @@
 /**
- * A queue whose records are decoded when they are read, into envelopes for the intake. Payloads are decoded
- * as far as possible without knowing the event.
+ * Fetched records of a partition that wait to be decided. They stay compressed, as they were fetched, until
+ * their batch is read. Reading decodes them.
  */
-
-import type { Envelope } from '../intake/delivery';
-import { RECORD_OVERHEAD_BYTES, type StreamRecord } from '../kafka/protocol/record';
-import { asError } from '../lib/errors';
-import { isFramed, RegistryUnavailable, type WireFormat } from '../schema-registry/wire-format';
-import { ChunkQueue, type QueueShares } from './chunk-queue';
+import type { Chunk } from '../kafka/port';
+import { RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from '../kafka/protocol/record';
+import { type DecodedRecords, decodeRecords } from './decoding';
 import type { StreamDeps } from './deps';
 
-/** Decoded records, and why the record behind them cannot be decoded; null where all are. */
-export interface DecodedRecords {
-  readonly envelopes: readonly Envelope[];
-  readonly failure: Error | null;
+/** Memory of a chunk beyond its bytes. */
+const CHUNK_OVERHEAD_BYTES = 400;
+
+/** The least share of a queue, however many queues there are: two fetches of a partition. */
+const LEAST_SHARE_BYTES = 1024 * 1024;
+/** The limit for all queues together, as long as it gives each queue more than its least share. */
+const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
+/**
+ * Below this fraction of its share, a queue is fetched again. The rest must last for the batches that begin
+ * during the fetch. A queue that is drained in the middle of a batch falls behind the others in time.
+ */
+const LOW_SHARE = 3 / 4;
+/**
+ * Limit for decompressed bytes of all queues together that wait for the next batch: the most that one batch
+ * may hold. With a lower limit, a batch of very many small records would be decompressed again for every few
+ * thousand records.
+ */
+const MAX_KEPT_OPEN_BYTES = 64 * 1024 * 1024;
+
+/** A larger chunk fills a batch alone: as many decompressed bytes as pipeline.ts allows. */
+const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Divides memory among the queues of a worker's partitions that hold records. A single queue gets a large
+ * share on purpose. The records left when its fetches resume must last until the fetch in flight for the
+ * other partitions ends.
+ */
+export class QueueShares {
+  private queues = 0;
+  /** Decompressed bytes of all queues that wait. */
+  private keptOpenBytes = 0;
+
+  get bytes(): number {
+    return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
+  }
+
+  /** Number of queues that hold records. */
+  get queuesInUse(): number {
+    return this.queues;
+  }
+
+  addQueue(): void {
+    this.queues++;
+  }
+
+  removeQueue(): void {
+    this.queues--;
+  }
+
+  /** @returns whether these decompressed bytes may stay in memory while their queue waits */
+  keepOpen(bytes: number): boolean {
+    if (bytes > 0 && this.keptOpenBytes + bytes > MAX_KEPT_OPEN_BYTES) return false;
+    this.keptOpenBytes += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.keptOpenBytes -= bytes;
+  }
 }
 
 export interface ReadRecords extends DecodedRecords {
@@ -23,15 +75,105 @@ export interface ReadRecords extends DecodedRecords {
 
 export const NO_RECORDS: ReadRecords = { envelopes: [], failure: null, bytes: 0 };
 
-export class RecordQueue extends ChunkQueue {
+export class RecordQueue {
+  private readonly chunks: WaitingChunk[] = [];
+  private heldBytes = 0;
+  private pushedUpTo = 0;
+  /** Decompressed bytes that stay in memory while this queue waits for its batch. */
+  private keptOpenBytes = 0;
+  /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
+  private expectedBytes = 0;
+  /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
+  private peeking: Promise<unknown> | null = null;
   /** Records at the head whose schemas had to be requested from the registry, decoded. */
   private decoded: ReadRecords | null = null;
 
   constructor(
-    shares: QueueShares,
+    private readonly shares: QueueShares,
     private readonly wireFormat: StreamDeps['wireFormat'],
-  ) {
-    super(shares);
+  ) {}
+
+  /** Memory of the queued chunks. A chunk counts until its last record is removed. */
+  get bytes(): number {
+    return this.heldBytes;
+  }
+
+  /** The offset behind the last chunk that was pushed. */
+  get fetchedUpTo(): number {
+    return this.pushedUpTo;
+  }
+
+  get isEmpty(): boolean {
+    return this.chunks.length === 0;
+  }
+
+  /** Whether the queue holds more than its share. */
+  get isFull(): boolean {
+    return this.heldBytes > this.shares.bytes;
+  }
+
+  /** Whether the queue holds so little of its share that its next records should be fetched. */
+  get isLow(): boolean {
+    return this.heldBytes < this.shares.bytes * LOW_SHARE;
+  }
+
+  push(chunk: Chunk): void {
+    if (this.isEmpty) this.shares.addQueue();
+    this.chunks.push(new WaitingChunk(chunk));
+    this.pushedUpTo = chunk.nextOffset;
+    this.heldBytes += memoryOf(chunk);
+  }
+
+  clear(): void {
+    if (!this.isEmpty) this.shares.removeQueue();
+    this.chunks.length = 0;
+    this.heldBytes = 0;
+    this.decoded = null;
+    this.releaseOpened();
+  }
+
+  /**
+   * Keeps all opened chunks decompressed while other partitions are decided, until `releaseOpened`.
+   *
+   * @returns false where all queues together would hold too many decompressed bytes
+   */
+  keepOpen(): boolean {
+    this.releaseOpened();
+    const bytes = this.decompressedBytes;
+    if (!this.shares.keepOpen(bytes)) return false;
+    this.keptOpenBytes = bytes;
+    return true;
+  }
+
+  /** Memory of the decompressed chunks. */
+  get decompressedBytes(): number {
+    return this.chunks.reduce((sum, chunk) => sum + chunk.decompressedBytes, 0);
+  }
+
+  /** Whether the next chunk may be large. One small chunk among large ones changes little. */
+  get hasLargeChunks(): boolean {
+    return this.expectedBytes > LARGE_CHUNK_BYTES;
+  }
+
+  /** Stops counting the decompressed bytes as waiting: the queue is in use again. */
+  releaseOpened(): void {
+    this.shares.release(this.keptOpenBytes);
+    this.keptOpenBytes = 0;
+  }
+
+  /**
+   * Closes the opened chunks that exceed the limit for decompressed bytes, once no batch is in flight. A
+   * closed chunk is decompressed again for its batch. Without this limit each partition could hold as many
+   * bytes as a whole batch.
+   */
+  trimOpened(): void {
+    this.releaseOpened();
+    for (const chunk of this.chunks) {
+      if (!chunk.isOpen) return;
+      const bytes = chunk.decompressedBytes;
+      if (this.shares.keepOpen(bytes)) this.keptOpenBytes += bytes;
+      else chunk.close();
+    }
   }
 
   /**
@@ -69,112 +211,165 @@ export class RecordQueue extends ChunkQueue {
     this.decoded = decoded;
   }
 
-  override clear(): void {
-    super.clear();
-    this.decoded = null;
+  /**
+   * Reads records at the head of the queue, or behind the first `behind` records, which earlier calls have
+   * read. Stops at `maxRecords`, and once the records hold `maxBytes`.
+   *
+   * Opens no further chunk once `maxBytes` are decompressed: each record keeps its whole decompressed chunk
+   * in memory. Returns the records before a chunk that cannot be opened now, so they need not wait for it.
+   * The caller removes nothing from the queue meanwhile: see `untilRead`.
+   *
+   * @param mayOpen false: reads opened chunks only
+   * @throws where the first chunk to read cannot be opened
+   */
+  peek(maxRecords: number, maxBytes: number, behind = 0, mayOpen = true): Promise<StreamRecord[]> {
+    const peeked = this.read(maxRecords, maxBytes, behind, mayOpen);
+    const done = (): void => {
+      this.peeking = null;
+    };
+    this.peeking = peeked.then(done, done);
+    return peeked;
   }
-}
 
-/**
- * How many schemas may be looked up at the same time. The registry is asked twice for an unknown id. One at a
- * time, a sender of ever new ids would delay all senders of the partition.
- */
-const DECODED_AT_ONCE = 64;
+  /** Resolves when no read is in progress. */
+  async untilRead(): Promise<void> {
+    while (this.peeking !== null) await this.peeking;
+  }
 
-/**
- * Decodes records up to the first that cannot be decoded now. The records before it need not wait for it.
- *
- * @param whileWaiting waits for the registry's answer
- */
-export async function decodeRecords(
-  records: readonly StreamRecord[],
-  wireFormat: Pick<WireFormat, 'decode'>,
-  whileWaiting: <T>(answer: Promise<T>) => Promise<T>,
-): Promise<DecodedRecords> {
-  const envelopes: Envelope[] = [];
-  try {
-    for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
-      const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
-      if (begun.every(isDecoded)) envelopes.push(...begun);
-      else {
-        // One wait for all of them, because each wait may cost a turn.
-        await whileWaiting(Promise.allSettled(begun));
-        for (const each of begun) {
-          const envelope = await each;
-          envelopes.push(envelope);
-          if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
+  private async read(
+    maxRecords: number,
+    maxBytes: number,
+    behind: number,
+    mayOpen: boolean,
+  ): Promise<StreamRecord[]> {
+    this.releaseOpened();
+    const head: StreamRecord[] = [];
+    let bytes = 0;
+    let decompressed = 0;
+    let skip = behind;
+    for (const chunk of this.chunks) {
+      const skipped = Math.min(skip, chunk.recordsRead);
+      skip -= skipped;
+      for (let index = skipped; ; index++) {
+        if (head.length >= maxRecords || bytes >= maxBytes) return head;
+        if (index === skipped && head.length > 0 && decompressed >= maxBytes) return head;
+        if (!chunk.isOpen) {
+          if (!mayOpen) return head;
+          try {
+            await chunk.open();
+            this.expectedBytes = Math.max(chunk.decompressedBytes, chunk.chunk.bytes, this.expectedBytes / 2);
+          } catch (error) {
+            if (head.length > 0) return head;
+            throw error;
+          }
         }
+        const record = chunk.recordAt(index);
+        if (record === null) break;
+        head.push(record);
+        bytes += RECORD_OVERHEAD_BYTES + record.size;
       }
+      decompressed += chunk.decompressedBytes;
     }
-    return { envelopes, failure: null };
-  } catch (error) {
-    return { envelopes, failure: asError(error) };
+    return head;
+  }
+
+  /** Memory of the chunks that no batch has read from. */
+  get unreadBytes(): number {
+    let unread = 0;
+    for (let index = this.chunks.length - 1; index >= 0; index--) {
+      const waiting = this.chunks[index];
+      if (waiting === undefined || waiting.recordsRead > 0) break;
+      unread += memoryOf(waiting.chunk);
+    }
+    return unread;
+  }
+
+  /**
+   * Removes records from the head after `peek` has returned them. Also removes opened chunks without further
+   * records.
+   *
+   * @returns the offset where the partition continues, behind any offsets without a record
+   */
+  remove(records: number): number {
+    let left = records;
+    let nextOffset = -1;
+    for (let first = this.chunks[0]; first?.isOpen; first = this.chunks[0]) {
+      const removed = first.remove(left);
+      left -= removed.length;
+      const last = removed.at(-1);
+      if (last !== undefined) nextOffset = last.offset + 1;
+      if (first.recordAt(0) !== null) break;
+      nextOffset = first.chunk.nextOffset;
+      this.heldBytes -= memoryOf(first.chunk);
+      this.chunks.shift();
+      if (this.isEmpty) this.shares.removeQueue();
+    }
+    return nextOffset;
   }
 }
 
-/** As `envelopeOf`. A failure is kept until the records before it are decoded. */
-function begin(record: StreamRecord, wireFormat: Pick<WireFormat, 'decode'>): Envelope | Promise<Envelope> {
-  const envelope = envelopeOf(record, wireFormat);
-  if (envelope instanceof Promise) envelope.catch(() => undefined);
-  return envelope;
+function memoryOf({ bytes }: Chunk): number {
+  return CHUNK_OVERHEAD_BYTES + bytes;
 }
 
-/**
- * The envelope of a record: the record itself, unless it has to be decoded. A promise where the registry has
- * to be asked. Where the registry does not answer, the payload says so: only a worker that owns the record
- * has to wait for the registry.
- */
-function envelopeOf(
-  record: StreamRecord,
-  wireFormat: Pick<WireFormat, 'decode'>,
-): Envelope | Promise<Envelope> {
-  // The payload of an unreadable batch begins with this byte, too.
-  const isToDecode = isFramed(record.firstByte) && record.payload.type === 'json';
-  const value = isToDecode ? record.value : null;
-  if (value === null) return record;
-  const decoded = wireFormat.decode(value);
-  if (decoded instanceof Promise)
-    return decoded.catch(unavailable).then((payload) => new DecodedRecord(record, payload));
-  return new DecodedRecord(record, decoded);
-}
+const EMPTY: RecordCursor = { bytes: 0, next: () => null };
 
-function unavailable(error: unknown): Envelope['payload'] {
-  if (!(error instanceof RegistryUnavailable)) throw error;
-  return { type: 'unavailable', error };
-}
+class WaitingChunk {
+  private cursor: RecordCursor | null = null;
+  /** The offset to continue from; undefined before a record is removed. */
+  private nextOffset: number | undefined;
+  /** Records that were read and not removed: those of the batches in flight. */
+  private readonly records: StreamRecord[] = [];
 
-function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
-  return !(envelope instanceof Promise);
-}
+  constructor(readonly chunk: Chunk) {}
 
-/**
- * A record with its decoded payload. Thousands of them wait for the store, so anything that can be computed
- * again is not stored.
- */
-class DecodedRecord implements Envelope {
-  constructor(
-    private readonly record: StreamRecord,
-    readonly payload: Envelope['payload'],
-  ) {}
-  get value(): Buffer | null {
-    return this.record.value;
+  get isOpen(): boolean {
+    return this.cursor !== null;
   }
-  get offset(): number {
-    return this.record.offset;
+
+  async open(): Promise<void> {
+    this.cursor = await this.chunk.open(this.nextOffset);
   }
-  get claims(): readonly string[] {
-    return this.record.claims;
+
+  get decompressedBytes(): number {
+    return this.cursor?.bytes ?? 0;
   }
-  get key(): Buffer | null {
-    return this.record.key;
+
+  /** Number of records that were read and not removed. */
+  get recordsRead(): number {
+    return this.records.length;
   }
-  get headers(): Envelope['headers'] {
-    return this.record.headers;
+
+  close(): void {
+    this.cursor = null;
+    this.records.length = 0;
   }
-  get timestamp(): string {
-    return this.record.timestamp;
+
+  /**
+   * A record, counted from the first that is not removed; null behind the last one. Callers ask for records
+   * in order.
+   */
+  recordAt(index: number): StreamRecord | null {
+    if (index === this.records.length) {
+      const next = this.cursor?.next() ?? null;
+      if (next === null) {
+        // No record is left, so the decompressed bytes are released.
+        if (index === 0) this.cursor &&= EMPTY;
+        return null;
+      }
+      this.records.push(next);
+    }
+    return this.records[index] ?? null;
   }
-  get sentAtMs(): number | undefined {
-    return this.record.sentAtMs;
+
+  /**
+   * Removes up to `count` records that were read, from the first on. Opening the chunk again begins behind
+   * them.
+   */
+  remove(count: number): StreamRecord[] {
+    const removed = this.records.splice(0, count);
+    const last = removed.at(-1);
+    if (last !== undefined) this.nextOffset = last.offset + 1;
+    return removed;
   }
 }

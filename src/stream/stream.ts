@@ -8,12 +8,12 @@
 import type { SourceListener } from '../kafka/port';
 import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
-import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import type { StreamDeps } from './deps';
 import { Lane } from './lane';
 import { Pipeline } from './pipeline';
 import type { PartitionStatus } from './position';
+import { QueueShares } from './record-queue';
 import type { UndecidedPartition } from './retry-wait';
 
 /** Interval of the checks whether the store still has the decisions of partitions that receive no records. */

@@ -42,7 +42,7 @@ import { makePool } from '../../postgres/pool';
 import { makeSendDeadLetters } from '../../publishing/dead-letters';
 import { type PublishVerdicts, publishingRest, withoutRecord } from '../../publishing/published-answer';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../../schema-registry/wire-format';
-import { decodeRecords } from '../../stream/record-queue';
+import { decodeRecords } from '../../stream/decoding';
 import { makeLogger } from '../../telemetry/logger';
 import { makeProducing, OwnTopics } from '../services/verdict-publishing';
 import { noteEnd } from '../shared/operation-log';

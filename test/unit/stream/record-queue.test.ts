@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import type { Chunk } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
-import { ChunkQueue, QueueShares } from '../../../src/stream/chunk-queue';
+import { QueueShares, RecordQueue } from '../../../src/stream/record-queue';
 import { chunkOf, streamRecord } from '../../support/chunk';
 
 const EVERYTHING = Number.POSITIVE_INFINITY;
@@ -11,8 +11,15 @@ const record = (offset: number, size: number | null = 0): StreamRecord =>
   streamRecord(offset, size === null ? null : Buffer.alloc(size));
 const chunk = (records: readonly StreamRecord[], nextOffset: number, openedBytes = 0) =>
   chunkOf({ topic: 't', partition: 0 }, records, nextOffset, openedBytes);
+/** These tests read records without decoding them. */
+const emptyQueue = (shares: QueueShares) =>
+  new RecordQueue(shares, {
+    decode() {
+      throw new Error('a record was decoded');
+    },
+  });
 const queueOf = (...chunks: readonly Chunk[]) => {
-  const queue = new ChunkQueue(new QueueShares());
+  const queue = emptyQueue(new QueueShares());
   for (const each of chunks) queue.push(each);
   return queue;
 };
@@ -139,7 +146,7 @@ describe('the decompressed size of records', () => {
 
   it('is released at once when a chunk turns out to hold no record', async () => {
     const shares = new QueueShares();
-    const queue = new ChunkQueue(shares);
+    const queue = emptyQueue(shares);
     for (let offset = 0; offset < 40; offset++) queue.push(chunk([], offset + 1, 60 * MIB));
     expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
     expect(queue.keepOpen()).toBe(true);
@@ -148,7 +155,7 @@ describe('the decompressed size of records', () => {
 });
 
 describe('the position of the partition', () => {
-  const takeAll = async (queue: ChunkQueue) =>
+  const takeAll = async (queue: RecordQueue) =>
     queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
 
   it('is behind the last removed record while other records of its chunk wait', async () => {
@@ -239,11 +246,11 @@ describe('the share of a queue', () => {
   const MIB = 1024 * 1024;
   /** A queue that holds these bytes, and the overhead of its chunk. */
   const holding = (bytes: number, shares: QueueShares) => {
-    const queue = new ChunkQueue(shares);
+    const queue = emptyQueue(shares);
     queue.push(chunk([record(0, bytes)], 1));
     return queue;
   };
-  const stateOf = (queue: ChunkQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'enough');
+  const stateOf = (queue: RecordQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'enough');
 
   it('is 8 MiB where no other queue holds records, so that three quarters of it outlast a fetch', () => {
     const states = [5.9, 6.1, 7.9, 8.1].map((mib) => stateOf(holding(mib * MIB, new QueueShares())));
@@ -265,7 +272,7 @@ describe('the share of a queue', () => {
   it('grows again once the records of other queues are decided or dropped', async () => {
     const shares = new QueueShares();
     const [one, decided, givenUp] = [holding(7 * MIB, shares), holding(1, shares), holding(1, shares)];
-    new ChunkQueue(shares).clear();
+    emptyQueue(shares).clear();
     expect(stateOf(one)).toBe('full');
     decided.remove((await decided.peek(EVERYTHING, EVERYTHING)).length);
     expect(stateOf(one)).toBe('full');
@@ -305,7 +312,7 @@ describe('a decompressed chunk', () => {
   const MIB = 1024 * 1024;
   /** A queue of one chunk with two records, the offsets at which it opened, and a turn of one record. */
   const compressed = (mib: number, shares: QueueShares) => {
-    const queue = new ChunkQueue(shares);
+    const queue = emptyQueue(shares);
     const inner = chunk([record(0), record(1)], 2, mib * MIB);
     const opened: (number | undefined)[] = [];
     const open = (from?: number) => {
@@ -390,7 +397,7 @@ it('a queue behaves as its model does, for any sequence of pushes and removals',
   const step = fc.oneof(push, peek, remove, rest);
 
   async function run(
-    queue: ChunkQueue | Model,
+    queue: RecordQueue | Model,
     add: (records: readonly StreamRecord[], nextOffset: number) => void,
     steps: readonly (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[],
   ) {
@@ -420,7 +427,7 @@ it('a queue behaves as its model does, for any sequence of pushes and removals',
 
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-      const queue = new ChunkQueue(new QueueShares());
+      const queue = emptyQueue(new QueueShares());
       const model = new Model();
       const shown = await run(queue, (records, next) => queue.push(chunk(records, next, MUCH)), steps);
       expect(shown).toEqual(await run(model, (records, next) => model.push(records, next), steps));

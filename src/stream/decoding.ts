@@ -1,0 +1,116 @@
+/** Decodes records into envelopes for the intake, as far as possible without knowing the event. */
+
+import type { Envelope } from '../intake/delivery';
+import type { StreamRecord } from '../kafka/protocol/record';
+import { asError } from '../lib/errors';
+import { isFramed, RegistryUnavailable, type WireFormat } from '../schema-registry/wire-format';
+
+/** Decoded records, and why the record behind them cannot be decoded; null where all are. */
+export interface DecodedRecords {
+  readonly envelopes: readonly Envelope[];
+  readonly failure: Error | null;
+}
+
+/**
+ * How many schemas may be looked up at the same time. The registry is asked twice for an unknown id. One at a
+ * time, a sender of ever new ids would delay all senders of the partition.
+ */
+const DECODED_AT_ONCE = 64;
+
+/**
+ * Decodes records up to the first that cannot be decoded now. The records before it need not wait for it.
+ *
+ * @param whileWaiting waits for the registry's answer
+ */
+export async function decodeRecords(
+  records: readonly StreamRecord[],
+  wireFormat: Pick<WireFormat, 'decode'>,
+  whileWaiting: <T>(answer: Promise<T>) => Promise<T>,
+): Promise<DecodedRecords> {
+  const envelopes: Envelope[] = [];
+  try {
+    for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
+      const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
+      if (begun.every(isDecoded)) envelopes.push(...begun);
+      else {
+        // One wait for all of them, because each wait may cost a turn.
+        await whileWaiting(Promise.allSettled(begun));
+        for (const each of begun) {
+          const envelope = await each;
+          envelopes.push(envelope);
+          if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
+        }
+      }
+    }
+    return { envelopes, failure: null };
+  } catch (error) {
+    return { envelopes, failure: asError(error) };
+  }
+}
+
+/** As `envelopeOf`. A failure is kept until the records before it are decoded. */
+function begin(record: StreamRecord, wireFormat: Pick<WireFormat, 'decode'>): Envelope | Promise<Envelope> {
+  const envelope = envelopeOf(record, wireFormat);
+  if (envelope instanceof Promise) envelope.catch(() => undefined);
+  return envelope;
+}
+
+/**
+ * The envelope of a record: the record itself, unless it has to be decoded. A promise where the registry has
+ * to be asked. Where the registry does not answer, the payload says so: only a worker that owns the record
+ * has to wait for the registry.
+ */
+function envelopeOf(
+  record: StreamRecord,
+  wireFormat: Pick<WireFormat, 'decode'>,
+): Envelope | Promise<Envelope> {
+  // The payload of an unreadable batch begins with this byte, too.
+  const isToDecode = isFramed(record.firstByte) && record.payload.type === 'json';
+  const value = isToDecode ? record.value : null;
+  if (value === null) return record;
+  const decoded = wireFormat.decode(value);
+  if (decoded instanceof Promise)
+    return decoded.catch(unavailable).then((payload) => new DecodedRecord(record, payload));
+  return new DecodedRecord(record, decoded);
+}
+
+function unavailable(error: unknown): Envelope['payload'] {
+  if (!(error instanceof RegistryUnavailable)) throw error;
+  return { type: 'unavailable', error };
+}
+
+function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
+  return !(envelope instanceof Promise);
+}
+
+/**
+ * A record with its decoded payload. Thousands of them wait for the store, so anything that can be computed
+ * again is not stored.
+ */
+class DecodedRecord implements Envelope {
+  constructor(
+    private readonly record: StreamRecord,
+    readonly payload: Envelope['payload'],
+  ) {}
+  get value(): Buffer | null {
+    return this.record.value;
+  }
+  get offset(): number {
+    return this.record.offset;
+  }
+  get claims(): readonly string[] {
+    return this.record.claims;
+  }
+  get key(): Buffer | null {
+    return this.record.key;
+  }
+  get headers(): Envelope['headers'] {
+    return this.record.headers;
+  }
+  get timestamp(): string {
+    return this.record.timestamp;
+  }
+  get sentAtMs(): number | undefined {
+    return this.record.sentAtMs;
+  }
+}
