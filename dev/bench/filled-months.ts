@@ -1,5 +1,6 @@
 /** A store of one operator with months of verdicts, for modes that ask it or count it. */
 import { writeFileSync } from 'node:fs';
+import type { Client } from 'pg';
 import { fillStore } from './filled-store';
 import { withClient } from './guest';
 import type { Bench } from './mode';
@@ -24,15 +25,15 @@ export async function fillMonths(
   await makeSender(bench, databaseUrl);
   const { extent, say } = bench;
   say(`filling a store with ${figure(events)} verdicts`);
-  await withClient(
-    databaseUrl,
-    (client) =>
-      fillStore(client, OPERATOR, {
-        ...{ events, days: extent.number('days'), players: extent.number('players') },
-        ...{ games: extent.number('games'), lateRounds: Math.ceil(events / 100), tail: 0 },
-        ...{ roundsPerRefund, rejected: 0.03, eventsPerDuplicate: 200 },
-      }),
-    BEGIN_MS + events * FILL_MS,
+  const fill = {
+    ...{ events, days: extent.number('days'), players: extent.number('players') },
+    ...{ games: extent.number('games'), lateRounds: Math.ceil(events / 100), tail: 0 },
+    ...{ roundsPerRefund, rejected: 0.03, eventsPerDuplicate: 200 },
+  };
+  const withOwn = <T>(work: (client: Client) => Promise<T>): Promise<T> =>
+    withClient(databaseUrl, work, BEGIN_MS + events * FILL_MS);
+  await withOwn((client) =>
+    withOwn((second) => withOwn((third) => fillStore(client, OPERATOR, fill, [second, third]))),
   );
 }
 

@@ -1,6 +1,7 @@
 /**
- * Fills a store with months of verdicts by SQL on whole sets. A worker would write the same rows for the same
- * events, but in hours rather than seconds. The store is sound: promo.check_invariants() finds nothing.
+ * Fills a store with months of verdicts by SQL on blocks of events. A worker would write the same rows for
+ * the same events, but in hours rather than minutes. The store is sound: promo.check_invariants() finds
+ * nothing.
  *
  * Events come in fives. The first opens a round, followed by a win, a bet and a settled. The fifth is a
  * deposit, a login or a refund. Most events that open no round belong to one of the last 1,000 rounds.
@@ -23,6 +24,8 @@ export interface FilledStore {
   readonly rejected: number;
   /** One event in so many comes a second time. */
   readonly eventsPerDuplicate: number;
+  /** Events of one statement. A test has more blocks by a smaller number. */
+  readonly block?: number;
 }
 
 /** Numbers of the operator that sends all events, with one connection and two brands. */
@@ -38,8 +41,10 @@ interface Sender {
 const BATCH = 200;
 const BATCH_NUMBERS = 8_192;
 const NEAR_ROUNDS = 1_000;
-/** Events of one statement. */
-const PART = 1_000_000;
+/** An event of a near round comes at most so many events after the one that opened the round. */
+const NEAR_EVENTS = 5 * NEAR_ROUNDS + 10;
+/** Sorts and hashes of so many events stay in memory. */
+const BLOCK = 4_000_000;
 /** Shares of the events that may be rejected: wins, second bets, deposits and logins. */
 const REJECTABLE = 0.6;
 /** Codes of src/domain/verdict/reasons.ts. */
@@ -52,7 +57,7 @@ const EUR = 101;
 const numberOf = (n: string): string => `((${n}) / ${BATCH} * ${BATCH_NUMBERS} + (${n}) % ${BATCH})`;
 
 /** Between 0 and 1, and the same for the same event. */
-const chance = (seed: number) => `((hashint8extended(n, ${seed}) & 1048575) / 1048576.0)`;
+const chance = (seed: number) => `((hashint8extended(n, ${seed}) & 1048575) / 1048576::float8)`;
 const pick = (n: string, seed: number, of: number) =>
   `((hashint8extended(${n}, ${seed}) & 2147483647) % ${of})`;
 
@@ -62,7 +67,7 @@ const roundId = (opener: string): string => `md5('round-' || ${opener})::uuid::t
 const keyOf = (name: string, n: string) => `decode(md5('${name}-' || ${n}), 'hex')`;
 
 const timeOf = (n: string, { events, days }: FilledStore) =>
-  `(select begun from clock_of_fill) + interval '${days} days' * ((${n}) / ${BATCH} * ${BATCH} / ${events}::float8)`;
+  `(select begun from filling.clock) + interval '${days} days' * ((${n}) / ${BATCH} * ${BATCH} / ${events}::float8)`;
 
 /**
  * Creates the tables of the months that the events need. Autovacuum is off: the caller decides which rows are
@@ -88,40 +93,70 @@ begin
   update promo_store.reference_versions set applied_at = now() - interval '${days + 2} days';
 end $$`;
 
-const EVENTS = (fill: FilledStore) => `create temp table made as
-select n, kind, ${timeOf('n', fill)} as at, n % 5 in (0, 2, 3) and kind <> 4 and ${chance(9)} < ${fill.rejected / REJECTABLE} as rejected,
+/** Consecutive events, from the first to the last one. */
+interface Block {
+  readonly first: number;
+  readonly last: number;
+  /** The table of the decisions on these events, and on later ones of their rounds. */
+  readonly decided: string;
+}
+
+/** @param numbers a query of the numbers of events */
+const MADE = (fill: FilledStore, numbers: string) => `
+select n, kind, n % 5 in (0, 2, 3) and kind <> 4 and ${chance(9)} < ${fill.rejected / REJECTABLE} as rejected,
   case
     when kind in (5, 7) then null
     when n % 5 = 1 then n
-    when n % 10 = 3 or n % 25 = 0
+    when ${IS_LATE}
       then greatest(1, n / 5 * 5 + 1 - (${chance(1)} * least(n / 5, ${fill.lateRounds}))::int * 5)
     else greatest(1, n / 5 * 5 - 4 - (${chance(2)} * least(n / 5, ${NEAR_ROUNDS}))::int * 5)
   end as opener
 from (
   select n, case n % 5 when 1 then 1 when 2 then 2 when 3 then 1 when 4 then 3 else
     case when n / 5 % ${fill.roundsPerRefund} = 0 then 4 when n / 5 % 2 = 0 then 7 else 5 end end as kind
-  from generate_series(1, ${fill.events}::bigint) n
+  from (${numbers}) numbers
 ) k`;
+/** Events that may belong to an old round. */
+const IS_LATE = '(n % 10 = 3 or n % 25 = 0)';
+/** A query of the numbers whose remainder of the division by `every` is `rest`. */
+const numbers = (from: number, to: number, every = 1, rest = 0) =>
+  `select n from generate_series(${from + ((((rest - from) % every) + every) % every)}::bigint, ${to}, ${every}) n`;
 
 /**
  * The first refund of each refunded round. The worker's decision on an event depends on whether the event
  * came before it.
  */
-const DECIDED = `create temp table decided as
-select m.n, m.kind, m.at, m.opener, r.refund, s.settled,
+const REFUNDS = (fill: FilledStore) => `create unlogged table filling.refunds as
+select opener, min(n) as refund
+from (${MADE(fill, numbers(1, fill.events, 5 * fill.roundsPerRefund))}) m group by opener`;
+
+/** Events before the block, too, decide which settled is the first of its round. */
+const DECIDED = (fill: FilledStore, { first, last, decided }: Block) => {
+  const near = Math.min(fill.events, last + NEAR_EVENTS);
+  const end = Math.min(fill.events, last + 5 * fill.lateRounds + NEAR_EVENTS);
+  const lateBets = numbers(near + 1, end, 10, 3);
+  const lateRefunds = `${numbers(near + 1, end, 5 * fill.roundsPerRefund)} where ${IS_LATE}`;
+  return `create unlogged table ${decided} as
+select m.n, m.kind, ${timeOf('m.n', fill)} as at, m.opener, r.refund,
   case when m.rejected then case when m.kind = 7 or m.n % 3 = 0 then ${NO_PLAYER} else ${BAD_AMOUNT} end
     when m.kind in (1, 3) and m.n > r.refund then ${ROUND_REFUNDED} else 0 end as outcome,
   not m.rejected and case m.kind when 4 then false when 5 then true when 7 then true when 3 then coalesce(m.n = s.settled, false)
     else coalesce(m.n < r.refund, true) end as counted,
   case when m.kind in (4, 7) then null else 100 + (m.n % 997) * 10 end as amount
-from made m
-left join (select opener, min(n) as refund from made where kind = 4 group by opener) r using (opener)
+from (
+  ${MADE(fill, numbers(first, last))}
+  union all
+  select * from (${MADE(fill, `${numbers(last + 1, near)} union all ${lateBets} union all ${lateRefunds}`)}) l
+  where opener between ${first} and ${last}
+) m
+left join filling.refunds r using (opener)
 left join (
-  select m.opener, min(m.n) as settled from made m
-  left join (select opener, min(n) as refund from made where kind = 4 group by opener) r using (opener)
-  where m.kind = 3 and coalesce(m.n < r.refund, true) group by m.opener
-) s using (opener)
+  select opener, min(n) as settled
+  from (${MADE(fill, numbers(Math.max(1, first - NEAR_EVENTS), near, 5, 4))}) m left join filling.refunds r using (opener)
+  where coalesce(n < refund, true) group by opener
+) s on s.opener = m.opener and m.kind = 3
 order by m.n`;
+};
 
 const brandOf = ({ brand, otherBrand }: Sender, opener: string) =>
   `case ${opener} / 5 % 2 when 0 then ${brand} else ${otherBrand} end`;
@@ -129,6 +164,7 @@ const brandOf = ({ brand, otherBrand }: Sender, opener: string) =>
 const ROUNDS = (
   fill: FilledStore,
   sender: Sender,
+  { first, last, decided }: Block,
 ) => `insert into promo_store.rounds (round_no, opened_at, refunded_at, player_hash, feed_no, brand_no, currency_no,
   settled, second_settled, round_key, round_id, refunded_by, bet_minor, win_minor, settled_minor)
 select ${numberOf('opener')}, ${timeOf('opener', fill)}, ${timeOf('refund', fill)}, hashint8extended(opener, 5) & ((1::bigint << 53) - 1),
@@ -138,18 +174,20 @@ from (
   select opener, min(refund) as refund, bool_or(kind = 3 and counted) as settled, bool_or(kind = 3 and not counted and outcome = 0) as second_settled,
     coalesce(sum(amount) filter (where kind = 1 and counted), 0) as bet, coalesce(sum(amount) filter (where kind = 2 and counted), 0) as win,
     coalesce(sum(amount) filter (where kind = 3 and counted), 0) as settled_minor
-  from decided where opener is not null group by opener
+  from ${decided} where opener between ${first} and ${last} group by opener
 ) r order by opener`;
 
 const KEYS = (
   sender: Sender,
+  { first, last, decided }: Block,
 ) => `insert into promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
-select ${numberOf('n')}, hashint8extended(n, 6) & ((1::bigint << 53) - 1), n, ${sender.feed}, ${sender.partition}, outcome, ${keyOf('event', 'n')} from decided
-where n between $1 and $2`;
+select ${numberOf('n')}, hashint8extended(n, 6) & ((1::bigint << 53) - 1), n, ${sender.feed}, ${sender.partition}, outcome, ${keyOf('event', 'n')} from ${decided}
+where n between ${first} and ${last}`;
 
 const HISTORY = (
   { players, games }: FilledStore,
   sender: Sender,
+  { first, last, decided }: Block,
 ) => `insert into promo_store.history (verdict_id, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no, connection_no,
   partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref, game_id, unmapped_brand)
 select ${numberOf('n')}, at, at - ${chance(7)} * interval '2 minutes', case when outcome <> ${BAD_AMOUNT} then amount end, ${numberOf('opener')}, n,
@@ -157,15 +195,16 @@ select ${numberOf('n')}, at, at - ${chance(7)} * interval '2 minutes', case when
   1, outcome, kind, case when amount is not null then ${EUR} end, counted, ${eventId('n')},
   case when outcome <> ${NO_PLAYER} then 'player-' || ${pick('coalesce(opener, n)', 11, players)} end,
   case when opener is not null then 'game-' || ${pick('opener', 12, games)} end, ''
-from decided where n between $1 and $2 order by n`;
+from ${decided} where n between ${first} and ${last} order by n`;
 
 /** Each duplicate comes with the batch of its event. */
 const DUPLICATES = (
   { events, eventsPerDuplicate }: FilledStore,
   sender: Sender,
+  { first, last, decided }: Block,
 ) => `insert into promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs, event_id, batch_no)
 select at, ${events} + n / ${eventsPerDuplicate}, ${sender.feed}, ${sender.connection}, ${sender.partition}, outcome, n % 7 = 0, ${eventId('n')}, n / ${BATCH}
-from decided where n % ${eventsPerDuplicate} = 0 order by n`;
+from ${decided} where n % ${eventsPerDuplicate} = 0 and n between ${first} and ${last} order by n`;
 
 const COUNTERS = (
   { events, eventsPerDuplicate }: FilledStore,
@@ -176,7 +215,7 @@ const COUNTERS = (
 from (
   select count(*) filter (where outcome = 0) as accepted, count(*) filter (where outcome in (${NO_PLAYER}, ${BAD_AMOUNT})) as rejected,
     count(*) filter (where outcome = ${ROUND_REFUNDED}) as skipped
-  from decided
+  from promo_store.event_keys
 ) c where p.partition_no = ${partition}`;
 
 const SENDER = `select f.feed_no, c.connection_no, p.partition_no, min(b.brand_no) as brand, max(b.brand_no) as other_brand
@@ -195,38 +234,91 @@ export interface Statements {
 /**
  * Fills a store. Partition 0 of the topic has read record 0 at most, and the operator of the topic has two
  * brands.
+ *
+ * @param beside further connections, which share the work
  */
-export async function fillStore(client: Statements, topic: string, fill: FilledStore): Promise<void> {
+export async function fillStore(
+  client: Statements,
+  topic: string,
+  fill: FilledStore,
+  beside: readonly Statements[] = [],
+): Promise<void> {
   const sender = await senderOf(client, topic);
+  const connections = [client, ...beside];
   await client.query(MONTHS(fill));
-  // Settings of this session: few sorts and hashes go to disk. A crash may lose the whole store anyway.
-  await client.query(
-    `set work_mem = '256MB'; set maintenance_work_mem = '256MB'; set synchronous_commit = off`,
+  for (const each of connections) await each.query(SESSION);
+  await client.query(`create schema filling;
+    create table filling.clock as select now() - interval '${fill.days} days' as begun`);
+  await client.query(REFUNDS(fill));
+  await client.query('analyze filling.refunds');
+  const indexes = await withoutIndexes(client);
+  const old = blocksOf(1, fill.events - fill.tail, fill.block);
+  const tail = blocksOf(fill.events - fill.tail + 1, fill.events, fill.block);
+  const blocks = [...old, ...tail];
+  const decide = async (on: Statements, block: Block | undefined) => {
+    if (block === undefined) return;
+    await on.query(DECIDED(fill, block));
+    await on.query(`analyze ${block.decided}`);
+  };
+  await decide(client, blocks[0]);
+  for (const [index, block] of blocks.entries()) {
+    const isOld = index < old.length;
+    await share(connections, [
+      (on) => run(on, isOld ? [HISTORY(fill, sender, block)] : []),
+      (on) => run(on, [ROUNDS(fill, sender, block), DUPLICATES(fill, sender, block)]),
+      async (on) => {
+        await run(on, [KEYS(sender, block)]);
+        await decide(on, blocks[index + 1]);
+      },
+    ]);
+    if (isOld) await client.query(`drop table ${block.decided}`);
+  }
+  await share(
+    connections,
+    ['history', 'event_keys', 'rounds'].map((table) => (on) => {
+      const definitions = indexes.filter(({ of }) => of === table).map(({ definition }) => definition);
+      return run(on, [...definitions, `vacuum analyze promo_store.${table}`]);
+    }),
   );
-  await client.query(
-    `create temp table clock_of_fill as select now() - interval '${fill.days} days' as begun`,
+  await run(client, [
+    COUNTERS(fill, sender),
+    `select setval('promo_store.batch_numbers', ${Math.ceil(fill.events / BATCH) + 1})`,
+    'vacuum analyze',
+    ...tail.map((block) => HISTORY(fill, sender, block)),
+    'drop table filling.clock, filling.refunds',
+    ...tail.map(({ decided }) => `drop table ${decided}`),
+    'drop schema filling',
+  ]);
+}
+
+/**
+ * Settings of the sessions of a fill: few sorts and hashes go to disk. A crash may lose the whole store
+ * anyway. Rows come in the order of their events, so no two scans of a table may share its pages.
+ */
+const SESSION = `set work_mem = '1GB'; set maintenance_work_mem = '1GB'; set synchronous_commit = off;
+  set synchronize_seqscans = off; set max_parallel_workers_per_gather = 0`;
+
+/** Runs works side by side, on as many connections as there are. */
+async function share(
+  connections: readonly Statements[],
+  works: readonly ((on: Statements) => Promise<void>)[],
+): Promise<void> {
+  await Promise.all(
+    connections.map(async (on, place) => {
+      for (const [index, work] of works.entries()) if (index % connections.length === place) await work(on);
+    }),
   );
-  await client.query(EVENTS(fill));
-  await client.query('analyze made');
-  await client.query(DECIDED);
-  await client.query('create index on decided using brin (n)');
-  await client.query('analyze decided');
-  const restore = await withoutIndexes(client);
-  const old = fill.events - fill.tail;
-  const history = HISTORY(fill, sender);
-  const keys = KEYS(sender);
-  await client.query(ROUNDS(fill, sender));
-  await inParts(client, history, 1, old);
-  await client.query('alter table promo_store.event_keys drop constraint event_keys_pkey');
-  await inParts(client, keys, 1, fill.events);
-  await client.query('alter table promo_store.event_keys add primary key (feed_no, event_key)');
-  await client.query(DUPLICATES(fill, sender));
-  await client.query(COUNTERS(fill, sender));
-  for (const { definition } of restore) await client.query(`${definition}`);
-  await client.query(`select setval('promo_store.batch_numbers', ${Math.ceil(fill.events / BATCH) + 1})`);
-  await client.query('vacuum analyze');
-  await inParts(client, history, old + 1, fill.events);
-  await client.query('drop table made, decided, clock_of_fill');
+}
+
+async function run(on: Statements, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await on.query(statement);
+}
+
+function blocksOf(from: number, to: number, size = BLOCK): Block[] {
+  const blocks: Block[] = [];
+  for (let first = from; first <= to; first += size)
+    blocks.push({ first, last: Math.min(to, first + size - 1), decided: `filling.decided_${first}` });
+  return blocks;
 }
 
 /** Gives each player a pseudonym. `promo-intake pseudonyms` computes others, of the same length. */
@@ -240,14 +332,6 @@ export async function givePseudonyms(client: Statements, operator: string, playe
     [operator, players],
   );
   await client.query('analyze promo_store.pseudonyms');
-}
-
-/** Runs a statement on a part of the events after the other. */
-async function inParts(client: Statements, statement: string, from: number, to: number): Promise<void> {
-  for (let first = from; first <= to; first += PART)
-    await client.query(
-      statement.replace('$1', `${first}`).replace('$2', `${Math.min(to, first + PART - 1)}`),
-    );
 }
 
 async function senderOf(client: Statements, topic: string): Promise<Sender> {
@@ -267,12 +351,19 @@ async function senderOf(client: Statements, topic: string): Promise<Sender> {
   };
 }
 
+interface Index {
+  readonly of: string;
+  readonly definition: string;
+}
+
 /** Drops the indexes of the large tables. Recreated afterwards they are the same, in a fifth of the time. */
-async function withoutIndexes(client: Statements): Promise<Record<string, unknown>[]> {
+async function withoutIndexes(client: Statements): Promise<Index[]> {
   const { rows } = await client.query(
-    `select indexrelid::regclass::text as name, replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON ') as definition from pg_index
-     where indrelid = any('{promo_store.history, promo_store.rounds}'::regclass[]) and not indisprimary`,
+    `select relname as of, case when indisprimary then format('alter table %s drop constraint %I', indrelid::regclass, conname) else format('drop index %s', indexrelid::regclass) end as drop,
+       case when indisprimary then format('alter table %s add %s', indrelid::regclass, pg_get_constraintdef(k.oid)) else replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON ') end as definition
+     from pg_index join pg_class on pg_class.oid = indrelid left join pg_constraint k on conindid = indexrelid and contype = 'p'
+     where indrelid = any('{promo_store.history, promo_store.rounds, promo_store.event_keys}'::regclass[])`,
   );
-  for (const { name } of rows) await client.query(`drop index ${name}`);
-  return rows;
+  for (const { drop } of rows) await client.query(`${drop}`);
+  return rows.map(({ of, definition }) => ({ of: `${of}`, definition: `${definition}` }));
 }
