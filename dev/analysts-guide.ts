@@ -92,5 +92,5 @@ export function forNow(sql: string, ids: Ids, now = new Date()): string {
 /** Ids of a filled store: a refunded round with its refund, another round, an event, a pseudonym, games. */
 export const IDS_OF_STORE = `select v.event_id as "e-1", v.round_id as "r-2", v.player_id as "x-2", r.refunded_by as "e-5", r.round_id as "r-1", 'game-1' as "g1", 'game-2' as "g2"
 from promo_reader.verdicts v, promo.rounds r
-where v.verdict_id = (select max(verdict_id) - 70 from promo_store.history where kind = 1) and r.refunded_at is not null and r.counted_bet > 0
+where v.verdict_id = (select max(verdict_id) - 70 from promo_store.history where kind = 1 and decided_at >= (select promo.newest_since(1000))) and r.refunded_at is not null and r.counted_bet > 0
 order by r.refunded_at desc limit 1`;

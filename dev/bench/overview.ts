@@ -168,3 +168,35 @@ export function capacityTable(throughput: Result): Table {
     notes: [],
   };
 }
+
+/**
+ * The seconds of the analysts' questions at two sizes of the store.
+ *
+ * @param large the result at the larger size
+ */
+export function questionSpeeds(usual: Result, large: Result): Table {
+  return {
+    columns: [
+      'question',
+      'lines',
+      's at 20 million',
+      's at 100 million',
+      'rows read at 100 million',
+      'blocks read',
+      'most rows by',
+    ],
+    rows: large.table.rows.map(([question = '']) => {
+      const of = (result: Result, column: string) => cellOf(result, question, column);
+      return [
+        question,
+        of(large, 'lines'),
+        of(usual, 'median, s'),
+        of(large, 'median, s'),
+        of(large, 'rows read'),
+        of(large, 'blocks read'),
+        of(large, 'most rows by'),
+      ];
+    }),
+    notes: [],
+  };
+}

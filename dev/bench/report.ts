@@ -1,9 +1,9 @@
 /** Writes measured figures into documents, between marks, so that none is ever typed by hand. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { capacityTable, keyFigures, scaleOutTable } from './overview';
+import { capacityTable, keyFigures, questionSpeeds, scaleOutTable } from './overview';
 import { type Goal, type Result, readResult } from './result';
-import { figure, tableMarkdown } from './table';
+import { figure, type Table, tableMarkdown } from './table';
 
 const DOCUMENTS = 'docs';
 /** The document of the goals. Its sections come first in their table. */
@@ -28,6 +28,11 @@ const OVERVIEWS: Readonly<Record<string, Overview>> = {
   machines: (documents, root) => machinesText(resultsOf(documents, root).map(({ result }) => result)),
 };
 
+/** Results that one mark shows in one table. The mark has the name of the first one. */
+const TOGETHER: Readonly<
+  Record<string, { readonly also: string; readonly table: (first: Result, also: Result) => Table }>
+> = { questions: { also: 'questions-100m', table: questionSpeeds } };
+
 /** The documents that show figures, with the committed figures between their marks. */
 export function reportFiles(root: string): Document[] {
   const documents = documentsWithMarks(root);
@@ -37,10 +42,19 @@ export function reportFiles(root: string): Document[] {
     text: fillMarks(text, (name) => {
       const overview = OVERVIEWS[name];
       if (overview !== undefined) return overview(documents, root);
-      const result = readResult(name, root);
-      return result === undefined ? 'Not measured yet.' : describeResult(result, machines, path);
+      const [result, also] = resultsOfMark(name, root);
+      if (result === undefined) return 'Not measured yet.';
+      const table = also && TOGETHER[name]?.table(result, also);
+      return table && also
+        ? describeTogether(table, [result, also], machines, path)
+        : describeResult(result, machines, path);
     }),
   }));
+}
+
+function resultsOfMark(name: string, root: string): Result[] {
+  const also = TOGETHER[name]?.also;
+  return [name, ...(also === undefined ? [] : [also])].flatMap((each) => readResult(each, root) ?? []);
 }
 
 function documentsWithMarks(root: string): Document[] {
@@ -79,13 +93,29 @@ function required(name: string, root: string): Result {
  */
 export function describeResult(result: Result, machines: readonly string[], path: string): string {
   const { name, table, chart } = result;
-  const toFigures = join(relative(dirname(path), DOCUMENTS), 'performance');
+  const toFigures = figuresFrom(path);
   return [
     tableMarkdown({ ...table, notes: [] }),
     [...table.notes, originOf(result, machines, `${toFigures}/${name}.json`)].join(' '),
     ...(chart === undefined ? [] : [`![${chart.title}](${toFigures}/${name}.svg)`]),
   ].join('\n\n');
 }
+
+/** The table of two results, and a paragraph on the making of each. */
+function describeTogether(
+  table: Table,
+  results: readonly Result[],
+  machines: readonly string[],
+  path: string,
+): string {
+  const notes = results.at(-1)?.table.notes ?? [];
+  const origins = results.map((result) =>
+    originOf(result, machines, `${figuresFrom(path)}/${result.name}.json`),
+  );
+  return [tableMarkdown({ ...table, notes: [] }), notes.join(' '), ...origins].join('\n\n');
+}
+
+const figuresFrom = (path: string): string => join(relative(dirname(path), DOCUMENTS), 'performance');
 
 /** The date, the machine, the command that repeats the run, and the link to all its runs. */
 function originOf(result: Result, machines: readonly string[], figures: string): string {
@@ -116,9 +146,9 @@ interface Shown {
 function resultsOf(documents: readonly Document[], root: string): Shown[] {
   return documents.flatMap(({ path, text }) =>
     [...text.matchAll(MARKS)].flatMap(({ index, 2: name = '' }) => {
-      const result = name in OVERVIEWS ? undefined : readResult(name, root);
+      const results = name in OVERVIEWS ? [] : resultsOfMark(name, root);
       const heading = [...text.slice(0, index).matchAll(/^#+ (.+)$/gm)].at(-1)?.[1] ?? '';
-      return result === undefined ? [] : [{ result, document: path, heading }];
+      return results.map((result) => ({ result, document: path, heading }));
     }),
   );
 }
