@@ -132,34 +132,46 @@ describe('a user without ACLs', () => {
     );
   });
 
-  test('for reading is refused by its reason, also where the client ends before it commits offsets', async () => {
-    const { main: topic } = world.topics;
-    const kafka = makeKafka(
-      {
-        brokers: servers.kafkaListeners.USERS?.split(',') ?? [],
-        clientId: 'promo-test',
-        sasl: { mechanism: 'PLAIN', username: USER, password: () => 'secret' },
-      },
-      makeLogger('silent'),
-    );
-    const makeConsumer = kafka.consumer.bind(kafka);
-    kafka.consumer = (options) => {
-      const consumer = makeConsumer(options);
-      const stopped = new Promise((resolve) => consumer.on(consumer.events.STOP, resolve));
-      return {
-        ...consumer,
-        async commitOffsets(offsets) {
-          await stopped;
-          return consumer.commitOffsets(offsets);
+  test.each([
+    ['reports the end at once', 0],
+    ['reports the end after 3 s', 3_000],
+  ])(
+    'for reading is refused by its reason where the client ends before it commits offsets, and %s',
+    async (_, reportMs) => {
+      const { main: topic } = world.topics;
+      const kafka = makeKafka(
+        {
+          brokers: servers.kafkaListeners.USERS?.split(',') ?? [],
+          clientId: 'promo-test',
+          sasl: { mechanism: 'PLAIN', username: USER, password: () => 'secret' },
         },
+        makeLogger('silent'),
+      );
+      const makeConsumer = kafka.consumer.bind(kafka);
+      kafka.consumer = (options) => {
+        const consumer = makeConsumer(options);
+        const stopped = new Promise((resolve) => consumer.on(consumer.events.STOP, resolve));
+        return {
+          ...consumer,
+          on: new Proxy(consumer.on, {
+            apply: (on, _, [name, listener]) =>
+              on(name, (event: unknown) => {
+                setTimeout(listener, name === consumer.events.CRASH ? reportMs : 0, event);
+              }),
+          }),
+          async commitOffsets(offsets) {
+            await stopped;
+            return consumer.commitOffsets(offsets);
+          },
+        };
       };
-    };
-    const range = { topic, partition: 0, from: 0, to: 1 };
-    const reading = { groupId: world.groupId, purpose: 'replay', ranges: [range] };
-    await expect(readRecords(kafka, reading, async () => true, makeLogger('silent'))).rejects.toThrow(
-      /Topic authorization failed/i,
-    );
-  });
+      const range = { topic, partition: 0, from: 0, to: 1 };
+      const reading = { groupId: world.groupId, purpose: 'replay', ranges: [range] };
+      await expect(readRecords(kafka, reading, async () => true, makeLogger('silent'))).rejects.toThrow(
+        /Topic authorization failed/i,
+      );
+    },
+  );
 });
 
 describe('a group', () => {

@@ -337,19 +337,21 @@ export async function joinGroup(
   }
 }
 
-/**
- * Ignores the error of a pause, resume or seek while kafkajs restarts. It has no group then, for up to some
- * seconds. The change is not needed: joining the group again makes it void.
- */
+/** Ignores the error of a pause, resume or seek without a group: joining again makes the change void. */
 export function ignoreWhileRestarting(change: () => void): void {
   try {
     change();
   } catch (error) {
-    if (!(error instanceof KafkaJSNonRetriableError) || !error.message.startsWith(NO_GROUP)) throw error;
+    if (!isWithoutGroup(error)) throw error;
   }
 }
 
 const NO_GROUP = 'Consumer group was not initialized';
+
+/** The client ends or restarts, and has no group meanwhile, for up to some seconds. */
+export function isWithoutGroup(error: unknown): boolean {
+  return error instanceof KafkaJSNonRetriableError && error.message.startsWith(NO_GROUP);
+}
 
 /**
  * Discards fetches that began before the group last assigned its partitions.

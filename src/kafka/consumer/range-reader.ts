@@ -11,6 +11,7 @@ import { KafkaProblem } from '../client/errors';
 import type { Chunk } from '../port';
 import { RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from '../protocol/record';
 import { makeKafkaSource } from './group-source';
+import { isWithoutGroup } from './membership';
 
 /** A read fails where Kafka returns no further records for this long, joining a group included. */
 const READ_STALLED_MS = 60_000;
@@ -24,8 +25,10 @@ const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 const RECORDS_AT_ONCE = 8_000;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 
-/** A client that has ended reports the reason within this time. */
+/** A client that ends reports the reason within this time, or is still waiting for a fetch. */
 const END_REPORT_MS = 2_000;
+/** The offsets of a new group are committed within this time, restarts of the client included. */
+const COMMIT_WITHIN_MS = 30_000;
 
 /** Offsets of a partition from `from` up to, but without, `to`. */
 export interface Range extends TopicPartition {
@@ -250,19 +253,28 @@ async function commitOffsets(
       resolve();
     });
   });
+  const commits = offsets.map(({ topic, partition, offset }) => ({
+    ...{ topic, partition },
+    offset: String(offset),
+  }));
   try {
     await consumer.connect();
     await consumer.subscribe({ topics: [...new Set(offsets.map(({ topic }) => topic))] });
     await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: async () => {} });
-    await consumer
-      .commitOffsets(
-        offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
-      )
-      .catch(async (error: unknown) => {
-        // A client that ends fails all requests, and reports the reason once it is disconnected.
+    const deadline = systemClock.now() + COMMIT_WITHIN_MS;
+    for (;;) {
+      try {
+        await consumer.commitOffsets(commits);
+        return;
+      } catch (error) {
+        // A client that ends or restarts fails all requests. It reports the reason once it is disconnected,
+        // and has no group until then.
         await Promise.race([ended, systemClock.sleep(END_REPORT_MS, NEVER)]);
-        throw refused ?? error;
-      });
+        if (refused !== undefined || !isWithoutGroup(error) || systemClock.now() > deadline)
+          throw refused ?? error;
+        await systemClock.sleep(READ_CHECK_MS, NEVER);
+      }
+    }
   } finally {
     await consumer.disconnect();
   }
