@@ -16,7 +16,7 @@ export const LAYERS = [
   { name: 'ledger', minutes: 17 },
   { name: 'stores', minutes: 9.3 },
   { name: 'mutants', minutes: 8 },
-  { name: 'model', minutes: 1.2 },
+  { name: 'model', minutes: 2 },
   { name: 'stream', minutes: 23 },
   { name: 'webhook', minutes: 6.8 },
   { name: 'faults', minutes: 7 },
