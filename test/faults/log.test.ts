@@ -20,6 +20,7 @@ import { sideBySide } from '../stream/side-by-side';
 import { inWorld, type World } from '../stream/world';
 import { aLogin } from '../support/builders';
 import { produce } from '../support/kafka';
+import { withClient } from '../support/ledger';
 import { findTerminals, PseudoTerminal } from '../support/pseudo-terminal';
 import { withAdmin } from '../support/servers';
 import { program, type Settings } from '../support/worker';
@@ -296,11 +297,27 @@ inTerminal('a worker whose own terminal goes away leaves its group, and ends wit
 
 together('a worker on which a shell and the kernel hang up ends with 0', () =>
   inWorld({ topics: { main: 1 } }, async (world) => {
+    const { main } = world.topics;
+    await produce(main, loginsIn(1, 'first', 1));
     const worker = await world.started();
-    worker.signal('SIGHUP');
-    await worker.waitForLog('signal received');
-    worker.signal('SIGHUP');
+    await world.untilDecided(1);
+    // A batch in flight keeps the worker alive between both signals.
+    await withClient(world.databaseUrl, async (holder) => {
+      await holder.query('begin; select from promo_store.partitions for update');
+      await produce(main, loginsIn(1, 'second', 1));
+      await until('a batch waits for the lock', END_MS, async () => {
+        const [[waiting] = []] = await world.rows(
+          `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        return waiting !== '0';
+      });
+      worker.signal('SIGHUP');
+      await worker.waitForLog('signal received');
+      worker.signal('SIGHUP');
+      await holder.query('rollback');
+    });
     expect(await worker.ending(END_MS)).toEqual({ code: 0, signal: null });
+    expect(worker.logged('signal received')).toHaveLength(1);
   }),
 );
 

@@ -137,7 +137,7 @@ async function askAll(databaseUrl: string, rounds: number, say: Bench['say']): P
 
 /** Runs the rollups until they have everything. */
 async function keepRollups({ stage, extent, say }: Bench, databaseUrl: string): Promise<void> {
-  say(`counting the rollups of ${databaseUrl}`);
+  say('counting the rollups');
   const rollups = stage.start(['rollups'], { DATABASE_URL: databaseUrl });
   const withinMs = BEGIN_MS + extent.number('events') * FOLD_MS;
   const caughtUp = 'select from promo.rollup_coverage where caught_up_at is not null';
