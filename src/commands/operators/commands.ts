@@ -3,7 +3,7 @@ import { interruption } from '../../cli/interruption';
 import type { Command } from '../../cli/usage';
 import { REASONS } from '../../domain/verdict/reasons';
 import { CONSOLE_SETTINGS, RECONCILE_SETTINGS, SEND_SETTINGS } from '../shared/settings';
-import { WRONG_USAGE, WRONG_USAGE_OR_FILE } from '../shared/usage-parts';
+import { RULES_OF_CONNECTION, WRONG_USAGE, WRONG_USAGE_OR_FILE } from '../shared/usage-parts';
 
 /** The verdicts that an event may keep. A duplicate has the verdict of its first delivery. */
 const VERDICTS = ['accepted', 'rejected', 'skipped'] as const;
@@ -17,17 +17,7 @@ export const OPERATOR_COMMANDS: readonly Command[] = [
     example:
       'promo-intake check events.ndjson --reference schemas/examples/reference.yaml --connection acme-stream',
     options: {
-      reference: {
-        value: 'FILE',
-        file: true,
-        needs: 'connection',
-        help: 'apply the brand and game rules of this reference data',
-      },
-      connection: {
-        value: 'ID',
-        needs: 'reference',
-        help: 'the connection of the reference data by which the events come',
-      },
+      ...RULES_OF_CONNECTION,
       json: {
         help: 'print one object per event: line, event_id, verdict, reason, faults; a duplicate adds first_line and content_differs, an event that the webhook refuses adds warning',
       },

@@ -2,13 +2,8 @@
 import { interruption } from '../../cli/interruption';
 import type { Command } from '../../cli/usage';
 import { COMPLETIONS_SETTINGS, ROLLUPS_SETTINGS } from '../shared/settings';
-import { REQUESTED_BY, WRONG_USAGE, WRONG_USAGE_OR_FILE } from '../shared/usage-parts';
+import { REQUESTED_BY, RULES_OF_CONNECTION, WRONG_USAGE, WRONG_USAGE_OR_FILE } from '../shared/usage-parts';
 
-const REFERENCE = {
-  value: 'FILE',
-  file: true,
-  help: 'look operators, brands and games up in this reference data',
-} as const;
 const RECOMPUTE = {
   help: 'changed promotions count by their new definition from its own from on: windows that have begun or are over are computed again',
 } as const;
@@ -29,7 +24,11 @@ export const PROMOTION_COMMANDS: readonly Command[] = [
     example:
       'promo-intake promotions check schemas/examples/promotions.yaml --reference schemas/examples/reference.yaml',
     options: {
-      reference: REFERENCE,
+      reference: {
+        value: 'FILE',
+        file: true,
+        help: 'look operators, brands and games up in this reference data',
+      },
       against: {
         value: 'OLD',
         file: true,
@@ -60,16 +59,7 @@ export const PROMOTION_COMMANDS: readonly Command[] = [
         file: true,
         help: 'the events, one on each line or one JSON document; decided_at of an event is its time of decision (default: occurred_at)',
       },
-      reference: {
-        ...REFERENCE,
-        needs: 'connection',
-        help: 'apply the brand and game rules of this reference data',
-      },
-      connection: {
-        value: 'ID',
-        needs: 'reference',
-        help: 'the connection of the reference data by which the events come',
-      },
+      ...RULES_OF_CONNECTION,
       attributions: {
         value: 'FILE',
         file: true,

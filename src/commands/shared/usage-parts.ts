@@ -8,3 +8,18 @@ export const REQUESTED_BY = {
   value: 'NAME',
   help: 'the requester, for promo.operations (default USER@HOST of this process)',
 } as const;
+
+/** The options of commands that judge a file by the rules of a connection. Each needs the other. */
+export const RULES_OF_CONNECTION = {
+  reference: {
+    value: 'FILE',
+    file: true,
+    needs: 'connection',
+    help: 'apply the brand and game rules of this reference data',
+  },
+  connection: {
+    value: 'ID',
+    needs: 'reference',
+    help: 'the connection of the reference data by which the events come',
+  },
+} as const;
