@@ -1,6 +1,7 @@
 /** The compilers of operators' languages, for the programs of the documents. */
 import { spawnSync } from 'node:child_process';
 import { chooseJava, describeJavas, findJavas, findOnPath } from '../../dev/servers/java';
+import { missingForPostgres } from '../../dev/servers/postgres-programs';
 import type { Environment } from '../../dev/servers/types';
 import type { Problem } from './needed';
 
@@ -65,5 +66,7 @@ export function findDumpTools(environment: Environment = process.env): DumpTools
   const { stdout } = spawnSync(dump, ['--version'], { encoding: 'utf8', timeout: VERSION_DEADLINE_MS });
   const [, version] = / (\d+)\./.exec(stdout ?? '') ?? [];
   if (version === undefined) return { problem: `pg_dump does not name its version: ${remedy}` };
+  const [missing] = missingForPostgres(version, environment);
+  if (missing !== undefined) return { problem: `${missing.what}: ${missing.remedy}` };
   return { version, dump, restore };
 }
