@@ -11,6 +11,7 @@
  * one that is shown, and shows it once both cursors are equal.
  */
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
+import { isIntakeBehind, restAfter } from './giving-way';
 import { hasArrivals } from './lineage';
 import { type FoldStep, type Generation, planStep } from './plan';
 import { FIRST_SPAN, nextSpan, type SpanGoal, spanAfterFailure } from './span';
@@ -29,8 +30,8 @@ export interface Slice {
   readonly isInOrder: boolean;
   /** Readers see the generation. */
   readonly isShown: boolean;
-  /** Verdicts with higher numbers wait for the next slice. */
-  readonly isBehind: boolean;
+  /** Verdicts with higher numbers wait for the next slice, and the intake does not need the CPU. */
+  readonly mayTakeCores: boolean;
 }
 
 export interface SliceResult {
@@ -95,6 +96,8 @@ type SliceStep = Extract<FoldStep, { kind: 'slice' }>;
 type FoldedSlice = SliceStep &
   SliceResult & {
     readonly ms: number;
+    /** The fold gives way to the intake for this time. */
+    readonly restMs: number;
     /** The results ended the slice early: a longer one would not fit. */
     readonly wasCut: boolean;
   };
@@ -127,6 +130,8 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   let turn: 'shown' | 'filling' = 'shown';
   let nextTimeCheckAt = 0;
   let unsummarizedRows = 0;
+  /** As the last slice of the shown generation found it. */
+  let givesWay = false;
 
   async function readGenerations(session: Session) {
     const rows = await session.query(sql.GENERATIONS, [name]);
@@ -210,25 +215,29 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     spans[of.state] = spanAfterFailure(spans[of.state]);
     const began = now();
     const isInOrder = !hasArrivals(found.lineage);
+    const since = isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity';
+    const isShown = of.state === 'shown';
     const folded = await results.fold(session, {
       generation: of.generation,
       after: of.after,
       upTo: step.upTo,
-      since: isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity',
+      since,
       isInOrder,
-      isShown: of.state === 'shown',
-      isBehind: step.upTo < found.horizon,
+      isShown,
+      mayTakeCores: step.upTo < found.horizon && !givesWay,
     });
-    const { upTo = step.upTo } = folded;
+    const { upTo = step.upTo, rows } = folded;
+    if (isShown) givesWay = await isIntakeBehind(session, { after: of.after, upTo, since, rows });
     const wasCut = upTo < step.upTo;
     const shows = step.shows && !wasCut;
-    const progress = progressAt(of.state === 'shown' ? upTo : shownIn(found)?.after, found);
+    const progress = progressAt(isShown ? upTo : shownIn(found)?.after, found);
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
     if (shows) await show(session, of.generation, found);
-    return { ...step, ...folded, upTo, shows, wasCut, ms: now() - began, ...progress };
+    const ms = now() - began;
+    return { ...step, ...folded, upTo, shows, wasCut, ms, restMs: givesWay ? restAfter(ms) : 0, ...progress };
   }
 
   /** Shows a generation in place of the shown one. */

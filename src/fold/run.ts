@@ -8,7 +8,7 @@ import type { Fold, Stepped } from './fold';
 import { CursorBeyondStore } from './plan';
 
 export interface FoldLoop {
-  readonly fold: Fold;
+  readonly fold: Pick<Fold, 'step'>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The wait after a step that left nothing to do. */
@@ -26,6 +26,7 @@ export async function runFold(
 ): Promise<void> {
   let failures = 0;
   let isStandby: boolean | null = null;
+  let givesWay = false;
   while (!stop.aborted) {
     let waitMs = 0;
     try {
@@ -38,6 +39,12 @@ export async function runFold(
         logger.info(isStandby ? 'another process folds, waiting' : 'this process folds');
       }
       report(stepped, logger);
+      if (stepped.kind === 'slice' && stepped.restMs > 0 !== givesWay) {
+        givesWay = !givesWay;
+        logger.info(
+          givesWay ? 'events wait long in Kafka, giving way to the intake' : 'folding at full speed',
+        );
+      }
       waitMs = waitAfter(stepped, intervalMs);
     } catch (error) {
       failures++;
@@ -79,7 +86,7 @@ function waitAfter(stepped: Stepped, intervalMs: number): number {
     case 'idle':
       return intervalMs;
     case 'slice':
-      return stepped.isCaughtUp && !stepped.isFilling ? intervalMs : 0;
+      return Math.max(stepped.restMs, stepped.isCaughtUp && !stepped.isFilling ? intervalMs : 0);
     default:
       return 0;
   }

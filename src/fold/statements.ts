@@ -62,6 +62,12 @@ export const INHERIT_COMPLETENESS = {
   text: `update promo_store.fold_generations g set complete_since = least(g.complete_since, o.complete_since)
 from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and o.fold = $1 and o.generation = $3`,
 };
+/** Whether most verdicts with these numbers waited longer than $4 ms in Kafka, and were decided within $5. */
+export const MOST_WAITED = {
+  name: 'fold_most_waited',
+  text: `select count(*) filter (where source_delay > $4::int and decided_at > clock_timestamp() - $5::interval) * 2 > count(*)
+from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
+};
 /** Months that were dropped before the cursor had passed them are missing. */
 export const MOVE_CURSOR = {
   name: 'fold_cursor',

@@ -93,11 +93,11 @@ async function addSlice(session: Session, slice: SliceParameters): Promise<Added
 /** @param beside connections for a second process of Postgres, which works on slices that are behind */
 export const makeRollups = (beside: Store | null): Results => ({
   name: 'rollups',
-  async fold(session, { generation, after, upTo, since, isInOrder, isBehind }) {
+  async fold(session, { generation, after, upTo, since, isInOrder, mayTakeCores }) {
     const slice: SliceParameters = [generation, after, upTo, since, isInOrder];
     await session.query(PLAN, ['off']);
     const { rows, newestAt, far } =
-      beside !== null && isBehind
+      beside !== null && mayTakeCores
         ? await addSliceBeside(session, beside, slice)
         : await addSlice(session, slice);
     if (far !== null) {

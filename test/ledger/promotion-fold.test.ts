@@ -162,7 +162,7 @@ test('long games and ids take no more memory of a slice than short ones, and cou
       since: '2000-01-01',
       isInOrder: true,
       isShown: true,
-      isBehind: false,
+      mayTakeCores: false,
     };
     const scope = { operatorIds: ['acme'], kinds: ['bet'] } as const;
     for await (const page of readCountedPages({ query }, slice, scope)) rows += page.length;

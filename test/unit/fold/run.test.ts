@@ -1,0 +1,62 @@
+/** The loop of a process that folds: its waits, and its log. */
+import pino from 'pino';
+import type { Fold, Stepped } from '../../../src/fold/fold';
+import { runFold } from '../../../src/fold/run';
+import { systemClock } from '../../../src/lib/clock';
+
+const INTERVAL_MS = 250;
+
+function aSlice(restMs: number, isCaughtUp: boolean): Stepped {
+  return {
+    ...{ kind: 'slice', of: { generation: 1, state: 'shown', after: -1, lineage: '' }, upTo: 8_191 },
+    ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms: 300, wasCut: false },
+    ...{ restMs, isCaughtUp, isFilling: false },
+  };
+}
+
+/** Runs the loop over these steps. @returns its waits and its log lines */
+async function run(steps: readonly Stepped[]): Promise<{ waits: number[]; lines: string[] }> {
+  const end = new AbortController();
+  const waits: number[] = [];
+  const lines: string[] = [];
+  const rest = [...steps];
+  const fold: Pick<Fold, 'step'> = {
+    async step() {
+      const [next] = rest.splice(0, 1);
+      if (next === undefined) throw new RangeError('no step is left');
+      if (rest.length === 0) end.abort();
+      return next;
+    },
+  };
+  const stream = { write: (line: string) => void lines.push(String(JSON.parse(line).msg)) };
+  await runFold(
+    {
+      fold,
+      clock: { ...systemClock, sleep: async (ms) => void waits.push(ms) },
+      logger: pino({}, stream),
+      intervalMs: INTERVAL_MS,
+      observe() {},
+    },
+    end.signal,
+  );
+  return { waits, lines };
+}
+
+test('slices are followed by their rests, and the log has the begin and the end of giving way', async () => {
+  const { waits, lines } = await run([
+    aSlice(1_200, false),
+    aSlice(900, true),
+    aSlice(0, false),
+    aSlice(0, true),
+  ]);
+  expect(waits).toEqual([1_200, 900, INTERVAL_MS]);
+  expect(lines).toEqual([
+    'this process folds',
+    'events wait long in Kafka, giving way to the intake',
+    'folding at full speed',
+  ]);
+});
+
+test('a rest is no shorter than the wait of a fold that has everything', async () => {
+  expect((await run([aSlice(10, true)])).waits).toEqual([INTERVAL_MS]);
+});
