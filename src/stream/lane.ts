@@ -218,7 +218,7 @@ export class Lane {
     const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
     const isFront = part === this.parts[0];
     if ('requesting' in read && part.records > 0) return NO_RECORDS;
-    if ('requesting' in read && (!isFront || this.queue.keepOpen())) {
+    if ('requesting' in read && (!isFront || this.queue.mayStayOpen)) {
       // A part that is read ahead is read again in its turn.
       if (isFront) this.requesting = read.requesting;
       else this.isContinuous = false;

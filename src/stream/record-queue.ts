@@ -20,9 +20,9 @@ const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
  */
 const LOW_SHARE = 3 / 4;
 /**
- * Limit for decompressed bytes of all queues together that wait for the next batch: the most that one batch
- * may hold. With a lower limit, a batch of very many small records would be decompressed again for every few
- * thousand records.
+ * Beyond this many decompressed bytes of all queues together, a queue keeps none between two batches: the
+ * most that one batch may hold. With a lower limit, a batch of very many small records would be decompressed
+ * again for every few thousand records.
  */
 const MAX_KEPT_OPEN_BYTES = 64 * 1024 * 1024;
 
@@ -35,36 +35,24 @@ const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
  * other partitions ends.
  */
 export class QueueShares {
-  private queues = 0;
-  /** Decompressed bytes of all queues that wait. */
-  private keptOpenBytes = 0;
+  private readonly queues = new Set<RecordQueue>();
 
+  /** The share of each queue. */
   get bytes(): number {
-    return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
+    return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues.size));
   }
 
-  /** Number of queues that hold records. */
-  get queuesInUse(): number {
-    return this.queues;
+  /** Whether the queues hold more decompressed bytes than may stay in memory between two batches. */
+  get isTooMuchOpen(): boolean {
+    let bytes = 0;
+    for (const { decompressedBytes } of this.queues) bytes += decompressedBytes;
+    return bytes > MAX_KEPT_OPEN_BYTES;
   }
 
-  addQueue(): void {
-    this.queues++;
-  }
-
-  removeQueue(): void {
-    this.queues--;
-  }
-
-  /** @returns whether these decompressed bytes may stay in memory while their queue waits */
-  keepOpen(bytes: number): boolean {
-    if (bytes > 0 && this.keptOpenBytes + bytes > MAX_KEPT_OPEN_BYTES) return false;
-    this.keptOpenBytes += bytes;
-    return true;
-  }
-
-  release(bytes: number): void {
-    this.keptOpenBytes -= bytes;
+  /** @param holdsRecords whether the queue holds records now */
+  note(queue: RecordQueue, holdsRecords: boolean): void {
+    if (holdsRecords) this.queues.add(queue);
+    else this.queues.delete(queue);
   }
 }
 
@@ -79,8 +67,6 @@ export class RecordQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
   private pushedUpTo = 0;
-  /** Decompressed bytes that stay in memory while this queue waits for its batch. */
-  private keptOpenBytes = 0;
   /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
   private expectedBytes = 0;
   /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
@@ -118,36 +104,35 @@ export class RecordQueue {
   }
 
   push(chunk: Chunk): void {
-    if (this.isEmpty) this.shares.addQueue();
     this.chunks.push(new WaitingChunk(chunk));
+    this.shares.note(this, true);
     this.pushedUpTo = chunk.nextOffset;
     this.heldBytes += memoryOf(chunk);
   }
 
   clear(): void {
-    if (!this.isEmpty) this.shares.removeQueue();
     this.chunks.length = 0;
+    this.shares.note(this, false);
     this.heldBytes = 0;
     this.decoded = null;
-    this.releaseOpened();
   }
 
   /**
-   * Keeps all opened chunks decompressed while other partitions are decided, until `releaseOpened`.
-   *
-   * @returns false where all queues together would hold too many decompressed bytes
+   * Whether the opened chunks may stay decompressed while other partitions are decided. Not where all queues
+   * together hold too many decompressed bytes.
    */
-  keepOpen(): boolean {
-    this.releaseOpened();
-    const bytes = this.decompressedBytes;
-    if (!this.shares.keepOpen(bytes)) return false;
-    this.keptOpenBytes = bytes;
-    return true;
+  get mayStayOpen(): boolean {
+    return !this.shares.isTooMuchOpen;
   }
 
-  /** Memory of the decompressed chunks. */
+  /** Memory of the decompressed chunks, which are those at the head. */
   get decompressedBytes(): number {
-    return this.chunks.reduce((sum, chunk) => sum + chunk.decompressedBytes, 0);
+    let bytes = 0;
+    for (const chunk of this.chunks) {
+      if (!chunk.isOpen) break;
+      bytes += chunk.decompressedBytes;
+    }
+    return bytes;
   }
 
   /** Whether the next chunk may be large. One small chunk among large ones changes little. */
@@ -155,24 +140,14 @@ export class RecordQueue {
     return this.expectedBytes > LARGE_CHUNK_BYTES;
   }
 
-  /** Stops counting the decompressed bytes as waiting: the queue is in use again. */
-  releaseOpened(): void {
-    this.shares.release(this.keptOpenBytes);
-    this.keptOpenBytes = 0;
-  }
-
   /**
-   * Closes the opened chunks that exceed the limit for decompressed bytes, once no batch is in flight. A
-   * closed chunk is decompressed again for its batch. Without this limit each partition could hold as many
-   * bytes as a whole batch.
+   * Closes opened chunks, the last first, until the limit for decompressed bytes allows the rest. No batch
+   * of the partition is in flight. A closed chunk is decompressed again for its batch.
    */
   trimOpened(): void {
-    this.releaseOpened();
-    for (const chunk of this.chunks) {
-      if (!chunk.isOpen) return;
-      const bytes = chunk.decompressedBytes;
-      if (this.shares.keepOpen(bytes)) this.keptOpenBytes += bytes;
-      else chunk.close();
+    for (const chunk of this.chunks.filter(({ isOpen }) => isOpen).reverse()) {
+      if (this.mayStayOpen) return;
+      chunk.close();
     }
   }
 
@@ -190,7 +165,6 @@ export class RecordQueue {
     const { decoded } = this;
     if (decoded !== null && behind === 0) {
       this.decoded = null;
-      this.releaseOpened();
       const isWhole = decoded.envelopes.length <= maxRecords;
       return isWhole
         ? decoded
@@ -242,7 +216,6 @@ export class RecordQueue {
     behind: number,
     mayOpen: boolean,
   ): Promise<StreamRecord[]> {
-    this.releaseOpened();
     const head: StreamRecord[] = [];
     let bytes = 0;
     let decompressed = 0;
@@ -302,7 +275,7 @@ export class RecordQueue {
       nextOffset = first.chunk.nextOffset;
       this.heldBytes -= memoryOf(first.chunk);
       this.chunks.shift();
-      if (this.isEmpty) this.shares.removeQueue();
+      this.shares.note(this, !this.isEmpty);
     }
     return nextOffset;
   }

@@ -145,12 +145,10 @@ describe('the decompressed size of records', () => {
   });
 
   it('is released at once when a chunk turns out to hold no record', async () => {
-    const shares = new QueueShares();
-    const queue = emptyQueue(shares);
+    const queue = emptyQueue(new QueueShares());
     for (let offset = 0; offset < 40; offset++) queue.push(chunk([], offset + 1, 60 * MIB));
     expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
-    expect(queue.keepOpen()).toBe(true);
-    expect(shares.keepOpen(60 * MIB)).toBe(true);
+    expect([queue.decompressedBytes, queue.mayStayOpen]).toEqual([0, true]);
   });
 });
 
@@ -338,15 +336,13 @@ describe('a decompressed chunk', () => {
     expect(all.every(({ queue }) => queue.isEmpty)).toBe(true);
   });
 
-  it('leaves its room to other chunks when it is dropped, decided, or in its turn', async () => {
+  it('leaves its room to other chunks when it is dropped or decided', async () => {
     const shares = new QueueShares();
-    const [givenUp, decided, inTurn, last] = [1, 2, 3, 4].map(() => compressed(60, shares));
+    const [givenUp, decided, last] = [1, 2, 3].map(() => compressed(60, shares));
     await givenUp?.turn();
     givenUp?.queue.clear();
     await decided?.turn();
     await decided?.turn();
-    await inTurn?.turn();
-    await inTurn?.queue.peek(1, EVERYTHING);
     await last?.turn();
     expect(await last?.turn()).toEqual([1]);
     expect(last?.opened).toEqual([undefined]);
@@ -356,11 +352,11 @@ describe('a decompressed chunk', () => {
     const shares = new QueueShares();
     const [asking, other] = [compressed(40, shares), compressed(40, shares)];
     await asking.queue.peek(2, EVERYTHING);
+    expect(asking.queue.mayStayOpen).toBe(true);
     await other.queue.peek(2, EVERYTHING);
-    expect(asking.queue.keepOpen()).toBe(true);
-    expect(other.queue.keepOpen()).toBe(false);
-    asking.queue.releaseOpened();
-    expect(other.queue.keepOpen()).toBe(true);
+    expect(other.queue.mayStayOpen).toBe(false);
+    asking.queue.remove(2);
+    expect(other.queue.mayStayOpen).toBe(true);
     expect([asking.opened, other.opened]).toEqual([[undefined], [undefined]]);
   });
 
