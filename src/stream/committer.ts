@@ -27,10 +27,15 @@ export interface Committer {
   flush(): Promise<void>;
 }
 
-interface Waiting {
-  readonly offset: OffsetToCommit;
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
+/** Offsets that are committed together, and the end of their commit. */
+class Commit {
+  offsets = new Map<string, OffsetToCommit>();
+  readonly end = Promise.withResolvers<void>();
+
+  constructor() {
+    // Nobody waits for most commits.
+    this.end.promise.catch(() => undefined);
+  }
 }
 
 /** Runs one commit at a time. Each commit includes all offsets that were enqueued during the one before. */
@@ -39,45 +44,29 @@ export function makeCommitter({
   clock,
   logger,
 }: Pick<StreamDeps, 'source' | 'clock' | 'logger'>): Committer {
-  let pending = new Map<string, OffsetToCommit>();
-  let waiting: Waiting[] = [];
+  let next = new Commit();
   let generation = 0;
   let committing: Promise<void> | null = null;
   const flushing = new AbortController();
   /** Message of the last commit's error; null where it succeeded. */
   let lastError: string | null = null;
 
-  /**
-   * Settles the promises of `commitNow` whose offsets were in a commit.
-   *
-   * @param error null where the commit succeeded
-   */
-  function settleWaiting(sent: ReadonlyMap<string, OffsetToCommit>, error: unknown): void {
-    const isInCommit = ({ offset }: Waiting) => sent.get(keyOf(offset)) === offset;
-    const settled = waiting.filter(isInCommit);
-    waiting = waiting.filter((each) => !isInCommit(each));
-    for (const { resolve, reject } of settled) {
-      if (error === null) resolve();
-      else reject(error);
-    }
-  }
-
   async function commitPending(): Promise<void> {
-    while (pending.size > 0) {
-      const sent = pending;
+    while (next.offsets.size > 0) {
+      const sent = next;
       const begunIn = generation;
-      pending = new Map();
+      next = new Commit();
       let waitMs = COMMIT_INTERVAL_MS;
       try {
-        await source.commit([...sent.values()]);
+        await source.commit([...sent.offsets.values()]);
         lastError = null;
-        settleWaiting(sent, null);
+        sent.end.resolve();
       } catch (error) {
         // While Kafka refuses one partition, a commit may fail once a second: the same error is logged once.
         if (lastError !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
         lastError = messageOf(error);
-        if (generation === begunIn) pending = new Map([...sent, ...pending]);
-        settleWaiting(sent, error);
+        if (generation === begunIn) next.offsets = new Map([...sent.offsets, ...next.offsets]);
+        sent.end.reject(error);
         if (flushing.signal.aborted) break;
         waitMs = COMMIT_RETRY_MS;
       }
@@ -93,7 +82,7 @@ export function makeCommitter({
   }
 
   function enqueueCommit(offset: OffsetToCommit): void {
-    pending.set(keyOf(offset), offset);
+    next.offsets.set(keyOf(offset), offset);
     void run();
   }
 
@@ -101,12 +90,12 @@ export function makeCommitter({
     enqueueCommit,
     commitNow(offset) {
       enqueueCommit(offset);
-      return new Promise((resolve, reject) => waiting.push({ offset, resolve, reject }));
+      return next.end.promise;
     },
     discardPending() {
       generation++;
-      pending = new Map();
-      for (const { reject } of waiting.splice(0)) reject(new Error('the group has rebalanced'));
+      next.end.reject(new Error('the group has rebalanced'));
+      next = new Commit();
     },
     async flush() {
       flushing.abort();
