@@ -3,13 +3,7 @@
 import type { Envelope } from '../intake/delivery';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { asError } from '../lib/errors';
-import { isFramed, RegistryUnavailable, type WireFormat } from '../schema-registry/wire-format';
-
-/** Decoded records, and why the record behind them cannot be decoded; null where all are. */
-export interface DecodedRecords {
-  readonly envelopes: readonly Envelope[];
-  readonly failure: Error | null;
-}
+import { isFramed, type WireFormat } from '../schema-registry/wire-format';
 
 /**
  * How many schemas may be looked up at the same time. The registry is asked twice for an unknown id. One at a
@@ -18,7 +12,8 @@ export interface DecodedRecords {
 const DECODED_AT_ONCE = 64;
 
 /**
- * Decodes records up to the first that cannot be decoded now. The records before it need not wait for it.
+ * Decodes records. Where the registry does not answer, the payload says so: only a worker that owns the
+ * record has to wait for the registry. The records behind it are left out, or each would be asked for.
  *
  * @param whileWaiting waits for the registry's answer
  */
@@ -26,39 +21,24 @@ export async function decodeRecords(
   records: readonly StreamRecord[],
   wireFormat: Pick<WireFormat, 'decode'>,
   whileWaiting: <T>(answer: Promise<T>) => Promise<T>,
-): Promise<DecodedRecords> {
+): Promise<readonly Envelope[]> {
   const envelopes: Envelope[] = [];
-  try {
-    for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
-      const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
-      if (begun.every(isDecoded)) envelopes.push(...begun);
-      else {
-        // One wait for all of them, because each wait may cost a turn.
-        await whileWaiting(Promise.allSettled(begun));
-        for (const each of begun) {
-          const envelope = await each;
-          envelopes.push(envelope);
-          if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
-        }
-      }
+  for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
+    const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => envelopeOf(record, wireFormat));
+    if (begun.every(isDecoded)) envelopes.push(...begun);
+    else {
+      // One wait for all of them, because each wait may cost a turn.
+      const decoded = await whileWaiting(Promise.all(begun));
+      envelopes.push(...decoded);
+      if (decoded.some(({ payload }) => payload.type === 'unavailable')) break;
     }
-    return { envelopes, failure: null };
-  } catch (error) {
-    return { envelopes, failure: asError(error) };
   }
-}
-
-/** As `envelopeOf`. A failure is kept until the records before it are decoded. */
-function begin(record: StreamRecord, wireFormat: Pick<WireFormat, 'decode'>): Envelope | Promise<Envelope> {
-  const envelope = envelopeOf(record, wireFormat);
-  if (envelope instanceof Promise) envelope.catch(() => undefined);
-  return envelope;
+  return envelopes;
 }
 
 /**
  * The envelope of a record: the record itself, unless it has to be decoded. A promise where the registry has
- * to be asked. Where the registry does not answer, the payload says so: only a worker that owns the record
- * has to wait for the registry.
+ * to be asked; it never rejects.
  */
 function envelopeOf(
   record: StreamRecord,
@@ -75,8 +55,7 @@ function envelopeOf(
 }
 
 function unavailable(error: unknown): Envelope['payload'] {
-  if (!(error instanceof RegistryUnavailable)) throw error;
-  return { type: 'unavailable', error };
+  return { type: 'unavailable', error: asError(error) };
 }
 
 function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {

@@ -16,6 +16,7 @@
 import type { IntakeResult } from '../intake/intake';
 import { lostFrom, mayBeTooEarly, NotTogether, undecidedCause } from '../intake/undecided';
 import type { Chunk } from '../kafka/port';
+import { asError } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, publishingRest, withoutRecord } from '../publishing/published-answer';
 import type { Committer } from './committer';
@@ -24,8 +25,6 @@ import { type BatchSize, type DecidedPrefix, endOf, LanePart, type PartResult, P
 import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted } from './position';
 import { NO_RECORDS, type QueueShares, type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
-
-type LaneState = 'idle' | 'ready' | 'in flight' | 'requesting' | 'waiting';
 
 /** What all lanes of a worker share. */
 export interface LaneShared {
@@ -42,15 +41,14 @@ export class Lane {
   private readonly position: LanePosition;
   private readonly retryWait: RetryWait;
   private readonly stopping = new AbortController();
-  private state: LaneState = 'idle';
   private running: Promise<void> | null = null;
   private isRevoked = false;
   /** Fetches are paused until more of the queue is decided. */
   isFetchPaused = false;
   /** The parts that are not answered yet: the one that the lane waits for, and one that is read ahead. */
   private parts: LanePart[] = [];
-  /** Resolves the wait for a batch. */
-  private onGathered: () => void = NOTHING;
+  /** Resolves the wait for a batch; null where the lane is not ready. */
+  private onGathered: (() => void) | null = null;
   /** The records that wait for a schema, once they are decoded. */
   private requesting: Promise<ReadRecords> | null = null;
   private readonly size: PartSize;
@@ -156,7 +154,7 @@ export class Lane {
   }
 
   get isReady(): boolean {
-    return this.state === 'ready';
+    return this.onGathered !== null;
   }
 
   /**
@@ -198,8 +196,7 @@ export class Lane {
     );
     this.parts.push(part);
     this.isAbsent = false;
-    this.state = 'in flight';
-    this.onGathered();
+    this.endReady();
     return part;
   }
 
@@ -207,11 +204,22 @@ export class Lane {
    * Reads and decodes further records of a part, without removing them from the queue.
    *
    * @param mayOpen whether a further chunk may be decompressed
-   * @returns null where a schema has to be requested first: the part has ended, and the lane is ready again
-   * once the registry has answered
-   * @throws where the first of these records cannot be read
+   * @returns null where the part has ended: its first record cannot be read, or needs a schema first
    */
   async read(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
+    const isFirst = part.records === 0;
+    try {
+      return await this.readOn(part, limit, mayOpen);
+    } catch (error) {
+      // The records before these are decided; the next part of the lane meets the error again.
+      if (!isFirst) return NO_RECORDS;
+      part.end({ answers: [], undecided: asError(error) });
+      return null;
+    }
+  }
+
+  /** As `read`. @throws where the first of these records cannot be read */
+  private async readOn(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
     const [front] = this.parts;
     const behind = part.records + (part === front ? 0 : (front?.records ?? 0));
     const most = Math.min(limit.events, part.maxEvents - part.records);
@@ -247,7 +255,12 @@ export class Lane {
   private stop(): void {
     this.stopping.abort();
     this.retryWait.clear();
-    this.onGathered();
+    this.endReady();
+  }
+
+  private endReady(): void {
+    this.onGathered?.();
+    this.onGathered = null;
   }
 
   private async run(): Promise<void> {
@@ -262,18 +275,17 @@ export class Lane {
         else await this.waitToRetry(error);
       }
     }
-    this.state = 'idle';
     this.running = null;
     this.position.onIdle();
   }
 
   /** Waits until a batch takes records of the lane, or the lane stops. */
   private async untilGathered(): Promise<void> {
-    this.state = 'ready';
-    this.shared.onReady(this);
-    await new Promise<void>((resolve) => {
+    const gathered = new Promise<void>((resolve) => {
       this.onGathered = resolve;
     });
+    this.shared.onReady(this);
+    await gathered;
   }
 
   /**
@@ -288,11 +300,9 @@ export class Lane {
     this.position.onFront(part.first);
     const { decided, undecided } = await part.result;
     this.parts.shift();
-    if (this.requesting !== null) {
-      this.state = 'requesting';
-      this.queue.keepDecoded(await this.requesting);
-      this.requesting = null;
-    }
+    const { requesting } = this;
+    this.requesting = null;
+    if (requesting !== null) this.queue.keepDecoded(await requesting);
     if (decided !== null) {
       // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.
       if (this.bytesAhead > 0) this.shared.onReady(this);
@@ -306,7 +316,6 @@ export class Lane {
   }
 
   private async waitToRetry(error: unknown): Promise<void> {
-    this.state = 'waiting';
     this.isSuspect = true;
     const cause = error instanceof RewindNotCommitted ? 'kafka' : undecidedCause(error);
     await this.retryWait.afterFailure(error, cause, this.stopping.signal);

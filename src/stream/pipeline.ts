@@ -217,11 +217,11 @@ export class Pipeline {
 
   private async decide(batch: Batch, gathered: readonly GatheredPart[]): Promise<void> {
     const { clock, intake } = this.deps;
-    const deciding = gathered.filter(({ lane, part, envelopes, failure }) => {
+    const deciding = gathered.filter(({ lane, part, envelopes }) => {
       if (part.isVoid || lane.isStopping) part.end(null);
       else if (envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
-      else part.end(part.isAhead ? null : { answers: [], undecided: failure });
+      else part.end(part.isAhead ? null : { answers: [], undecided: null });
       return false;
     });
     if (deciding.length === 0) return;
@@ -249,9 +249,9 @@ export class Pipeline {
     for (const { answers } of results) decided += answers.length;
     if (decided > 0) observeTransaction(this.deps, decided, ms);
     for (const [index, each] of deciding.entries()) {
-      const { answers, undecided } = at(results, index);
-      this.observe(each, answers, ms);
-      each.part.end({ answers, undecided: undecided ?? each.failure });
+      const result = at(results, index);
+      this.observe(each, result.answers, ms);
+      each.part.end(result);
     }
   }
 
@@ -291,8 +291,6 @@ interface GatheredPart {
   readonly lane: Lane;
   readonly part: LanePart;
   readonly envelopes: Envelope[];
-  /** Why the lane has no further record for the batch; null where it has some, or is drained. */
-  failure: Error | null;
   /** Timestamp of its last record. */
   readUpTo: number;
   /** The batch takes no further record of the lane. */
@@ -321,10 +319,7 @@ async function gather(
     if (room.events <= 0 || room.bytes <= 0 || decompressed >= MAX_DECOMPRESSED_BYTES) break;
     // Another batch may have taken its records meanwhile.
     if (!lane.isReady && lane.bytesAhead === 0) continue;
-    const each: GatheredPart = {
-      ...{ lane, part: lane.begin(), envelopes: [] },
-      ...{ failure: null, readUpTo: 0, isDrained: false },
-    };
+    const each = { lane, part: lane.begin(), envelopes: [], readUpTo: 0, isDrained: false };
     if (await takeRun(each, run, room, true)) gathered.push(each);
     decompressed += lane.queue.decompressedBytes;
   }
@@ -368,22 +363,14 @@ async function takeRun(
 ): Promise<boolean> {
   const { lane, part, envelopes } = gathered;
   const limit = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
-  try {
-    const read = await lane.read(part, limit, mayOpen);
-    if (read === null) return false;
-    envelopes.push(...read.envelopes);
-    room.events -= read.envelopes.length;
-    room.bytes -= read.bytes;
-    gathered.failure = read.failure;
-    gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);
-    const isShort = read.envelopes.length < limit.events && read.bytes < limit.bytes;
-    gathered.isDrained = read.failure !== null || (isShort && !part.isFull);
-  } catch (error) {
-    // The records before these are decided; the next part of the lane meets the error again.
-    gathered.isDrained = true;
-    if (envelopes.length === 0) part.end({ answers: [], undecided: asError(error) });
-    return envelopes.length > 0;
-  }
+  const read = await lane.read(part, limit, mayOpen);
+  if (read === null) return false;
+  envelopes.push(...read.envelopes);
+  room.events -= read.envelopes.length;
+  room.bytes -= read.bytes;
+  gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);
+  const isShort = read.envelopes.length < limit.events && read.bytes < limit.bytes;
+  gathered.isDrained = isShort && !part.isFull;
   return true;
 }
 

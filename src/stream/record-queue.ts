@@ -2,9 +2,10 @@
  * Fetched records of a partition that wait to be decided. They stay compressed, as they were fetched, until
  * their batch is read. Reading decodes them.
  */
+import type { Envelope } from '../intake/delivery';
 import type { Chunk } from '../kafka/port';
 import { RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from '../kafka/protocol/record';
-import { type DecodedRecords, decodeRecords } from './decoding';
+import { decodeRecords } from './decoding';
 import type { StreamDeps } from './deps';
 
 /** Memory of a chunk beyond its bytes. */
@@ -56,12 +57,13 @@ export class QueueShares {
   }
 }
 
-export interface ReadRecords extends DecodedRecords {
+export interface ReadRecords {
+  readonly envelopes: readonly Envelope[];
   /** Memory that the records keep. */
   readonly bytes: number;
 }
 
-export const NO_RECORDS: ReadRecords = { envelopes: [], failure: null, bytes: 0 };
+export const NO_RECORDS: ReadRecords = { envelopes: [], bytes: 0 };
 
 export class RecordQueue {
   private readonly chunks: WaitingChunk[] = [];
@@ -165,10 +167,7 @@ export class RecordQueue {
     const { decoded } = this;
     if (decoded !== null && behind === 0) {
       this.decoded = null;
-      const isWhole = decoded.envelopes.length <= maxRecords;
-      return isWhole
-        ? decoded
-        : { ...decoded, envelopes: decoded.envelopes.slice(0, maxRecords), failure: null };
+      return { ...decoded, envelopes: decoded.envelopes.slice(0, maxRecords) };
     }
     const records = await this.peek(maxRecords, maxBytes, behind, mayOpen);
     const bytes = records.reduce((sum, { size }) => sum + RECORD_OVERHEAD_BYTES + size, 0);
@@ -176,8 +175,11 @@ export class RecordQueue {
     const decoding = decodeRecords(records, this.wireFormat, (answer) => {
       isRequesting = true;
       return answer;
-    }).then((read) => ({ ...read, bytes }));
-    return isRequesting ? { requesting: decoding } : decoding;
+    }).then((envelopes) => ({ envelopes, bytes }));
+    if (!isRequesting) return decoding;
+    // Nobody waits for it where the part is read ahead.
+    decoding.catch(() => undefined);
+    return { requesting: decoding };
   }
 
   /** Keeps records for the next call of `decode`. */

@@ -245,8 +245,7 @@ export function makeDecide(deps: DecideDeps) {
     source: TopicPartition,
     records: readonly StreamRecord[],
   ): Promise<readonly Answer[]> {
-    const { envelopes, failure } = await decodeRecords(records, wireFormat, (needed) => needed);
-    if (failure !== null && envelopes.length === 0) throw failure;
+    const envelopes = await decodeRecords(records, wireFormat, (needed) => needed);
     const [result] = await intake.decide([{ origin: source, envelopes }]);
     if (result === undefined) throw new Error('a part of a batch has no result');
     const { answers, undecided } = result;
