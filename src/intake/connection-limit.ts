@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import { isSameVersion } from '../domain/reference';
 import { counted } from '../lib/printable';
 import {
+  isWithin,
   type Pause,
   type RejectLimit,
   reasonsOf,
@@ -80,16 +81,19 @@ export function makeConnectionLimit(
     },
     check(connection, reference, decisions) {
       // Tests may be rejected: their ids are used up for tests alone.
-      if (reference.connections?.get(connection)?.isTest === true) return;
+      if (reference.connections?.get(connection)?.isTest === true) return () => undefined;
       const tally = tallyOf(decisions);
       const uncounted = sumOf([inFlight.get(connection) ?? NOTHING, tally]);
       const window = sumOf(slide(windows.get(connection) ?? [], uncounted, threshold.minEvents));
-      const isWithin = ({ events, rejected }: Tally) => rejected * 100 <= events * threshold.percent;
       // Fewer events count as `minEvents`: the first bad ones of a process stop as early as later ones.
-      const isBeyond = !isWithin({ ...window, events: Math.max(window.events, threshold.minEvents) });
-      if (!isBeyond || isWithin(tally)) {
+      const atLeast = { ...window, events: Math.max(window.events, threshold.minEvents) };
+      if (isWithin(atLeast, threshold) || isWithin(tally, threshold)) {
         addInFlight(connection, tally, 1);
-        return;
+        return (isCommitted) => {
+          addInFlight(connection, tally, -1);
+          if (isCommitted)
+            windows.set(connection, slide(windows.get(connection) ?? [], tally, threshold.minEvents));
+        };
       }
       const until = now() + threshold.pauseSeconds * 1000;
       const pause = { ...window, reasons: reasonsOf(decisions), judgedBy: reference, until };
@@ -103,14 +107,6 @@ export function makeConnectionLimit(
         'connection is paused: too many of its events would be rejected',
       );
       throw new ConnectionPaused(describe(pause, threshold), until);
-    },
-    countCommitted(connection, decisions) {
-      const tally = tallyOf(decisions);
-      addInFlight(connection, tally, -1);
-      windows.set(connection, slide(windows.get(connection) ?? [], tally, threshold.minEvents));
-    },
-    abandon(connection, decisions) {
-      addInFlight(connection, tallyOf(decisions), -1);
     },
   };
 }

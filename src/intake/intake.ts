@@ -62,7 +62,7 @@ type WhenSent = (() => void) | undefined;
 export function makeIntake(deps: IntakeDeps): Intake {
   const { logger, onRetry, now } = deps;
   const judgeAndDecide = makeJudgeAndDecide(deps);
-  const panics = makePanicLimit(now);
+  const takePanic = makePanicLimit(now);
   /** The number of further batches that lock their feeds. */
   let contendedBatches = 0;
 
@@ -163,7 +163,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         failure = error;
       }
     }
-    const giveBack = panics.take();
+    const giveBack = takePanic();
     if (giveBack === null) throw failure;
     let isPanic = false;
     try {
@@ -214,28 +214,21 @@ function behind({ envelopes, expectedUpTo, ...section }: Section, answered: numb
 /** Beyond this rate, an event that fails alone stays undecided. */
 export const MAX_PANICS_PER_MINUTE = 10;
 
-export interface PanicLimit {
-  /**
-   * Takes a place before the panic is stored: other partitions may be about to store theirs.
-   *
-   * @returns a function that returns the place if no panic was stored; null if no place is left
-   */
-  take(): (() => void) | null;
-}
-
-/** @param now milliseconds of a clock that is never set */
-export function makePanicLimit(now: () => number): PanicLimit {
-  /** Each place is an object of its own, so that it can be returned in any order. */
-  let taken: readonly { readonly at: number }[] = [];
-  return {
-    take() {
-      const place = { at: now() };
-      taken = taken.filter(({ at }) => at >= place.at - 60_000);
-      if (taken.length >= MAX_PANICS_PER_MINUTE) return null;
-      taken = [...taken, place];
-      return () => {
-        taken = taken.filter((other) => other !== place);
-      };
-    },
+/**
+ * Returns a function that takes a place before a panic is stored: other partitions may be about to store
+ * theirs. It returns a function that gives the place back if no panic was stored; null if no place is left.
+ *
+ * @param now milliseconds of a clock that is never set
+ */
+export function makePanicLimit(now: () => number): () => (() => void) | null {
+  let taken: number[] = [];
+  return () => {
+    const place = now();
+    taken = taken.filter((at) => at >= place - 60_000);
+    if (taken.length >= MAX_PANICS_PER_MINUTE) return null;
+    taken.push(place);
+    return () => {
+      if (taken.includes(place)) taken.splice(taken.indexOf(place), 1);
+    };
   };
 }

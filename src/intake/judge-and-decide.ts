@@ -20,7 +20,7 @@ import {
   type WebhookRequest,
 } from './delivery';
 import { type Prepared, prepare, type Unanswered } from './prepare';
-import type { RejectLimit } from './reject-limit';
+import type { Checked, RejectLimit } from './reject-limit';
 import type { SharedRounds } from './shared-rounds';
 import { DeadLetterRefused, LettersRefused, MAY_BE_ADDED, NoReference } from './undecided';
 
@@ -61,14 +61,9 @@ export type JudgeAndDecide = (
   panic?: string,
 ) => Promise<readonly Answer[]>;
 
-/** A batch whose partitions have their numbers. */
-interface NumberedBatch {
-  readonly sections: readonly Section[];
-  /** The origins of the sections. */
-  readonly numbered: readonly (NumberedPartition | WebhookRequest)[];
-  readonly groups: readonly PauseGroup[];
-  readonly options: BatchOptions;
-  readonly panic: string | undefined;
+/** A section whose partition has its number. */
+interface NumberedSection extends Omit<Section, 'origin'> {
+  readonly origin: NumberedPartition | WebhookRequest;
 }
 
 /** The sections of a batch that are paused together: those of a topic, or of a webhook connection. */
@@ -93,31 +88,35 @@ export function makeJudgeAndDecide({
     panic?: string,
   ): Promise<readonly Answer[]> {
     const numbered = await Promise.all(
-      sections.map(async ({ origin }) =>
-        isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
-      ),
+      sections.map(async ({ origin, ...section }) => ({
+        ...section,
+        origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
+      })),
     );
     const groups = rejectLimit === undefined ? [] : pauseGroupsOf(sections);
     // A paused topic waits for new reference data.
     const isPaused = groups.some(({ name }) => rejectLimit?.isPaused(name));
     return withReference(references, isPaused, (reference) =>
-      decideWith(reference, { sections, numbered, groups, options, panic }),
+      decideWith(reference, numbered, groups, options, panic),
     );
   }
 
   /** One try, with this reference data. */
   async function decideWith(
     reference: Reference,
-    { sections, numbered, groups, options, panic }: NumberedBatch,
+    sections: readonly NumberedSection[],
+    groups: readonly PauseGroup[],
+    options: BatchOptions,
+    panic: string | undefined,
   ): Promise<readonly Answer[]> {
-    const checked: { readonly group: string; readonly decisions: readonly Decision[] }[] = [];
+    const checked: Checked[] = [];
+    let isCommitted = false;
     try {
       for (const { name } of groups) rejectLimit?.admit(name, reference);
       const prepared: Prepared = { items: [], unanswered: [], isPublished };
       let facts: PublishedFacts | null = null;
       const parts: LedgerPart[] = [];
-      for (const [index, { envelopes, expectedUpTo }] of sections.entries()) {
-        const origin = at(numbered, index);
+      for (const { origin, envelopes, expectedUpTo } of sections) {
         const from = prepared.items.length;
         prepare(prepared, reference, origin, envelopes, panic !== undefined);
         if (isPartition(origin))
@@ -133,11 +132,8 @@ export function makeJudgeAndDecide({
         beforeWrites:
           rejectLimit &&
           ((decided) => {
-            for (const { name, decisionsIn } of groups) {
-              const ofGroup = decisionsIn(decided);
-              rejectLimit.check(name, reference, ofGroup);
-              checked.push({ group: name, decisions: ofGroup });
-            }
+            for (const { name, decisionsIn } of groups)
+              checked.push(rejectLimit.check(name, reference, decisionsIn(decided)));
           }),
         onFacts: isPublished
           ? (read) => {
@@ -149,12 +145,10 @@ export function makeJudgeAndDecide({
           ? {}
           : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
       });
-      checked.length = 0;
-      for (const { name, decisionsIn } of groups) rejectLimit?.countCommitted(name, decisionsIn(decisions));
+      isCommitted = true;
       return completeAnswers(unanswered, decisions, facts);
-    } catch (error) {
-      for (const { group, decisions } of checked) rejectLimit?.abandon?.(group, decisions);
-      throw error;
+    } finally {
+      for (const end of checked) end(isCommitted);
     }
   }
 

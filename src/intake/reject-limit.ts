@@ -46,17 +46,21 @@ export interface RejectLimit {
    * Resumes a topic that was paused under other reference data. @throws TopicPaused where it remains paused
    */
   admit(topic: string, reference: ReferenceVersion): void;
-  /** Checks a batch before its commit. @throws TopicPaused where the batch must not be committed */
+  /**
+   * Checks a batch before its commit.
+   *
+   * @returns a function that counts the batch once it has ended
+   * @throws TopicPaused where the batch must not be committed
+   */
   check(
     topic: string,
     reference: ReferenceVersion & Partial<Pick<Reference, 'connections'>>,
     decisions: readonly Decision[],
-  ): void;
-  /** Counts a committed batch. */
-  countCommitted(topic: string, decisions: readonly Decision[]): void;
-  /** A batch that was checked is not committed. Absent where no limit counts batches in flight. */
-  abandon?(topic: string, decisions: readonly Decision[]): void;
+  ): Checked;
 }
+
+/** Called at the end of a batch that was checked. */
+export type Checked = (isCommitted: boolean) => void;
 
 export function makeRejectLimit(threshold: RejectThreshold, logger: Logger): RejectLimit {
   const windows = new Map<string, readonly Tally[]>();
@@ -79,20 +83,22 @@ export function makeRejectLimit(threshold: RejectThreshold, logger: Logger): Rej
       // Another partition of the topic may have exceeded the limit meanwhile.
       refuseWhilePaused(topic, reference);
       const tally = tallyOf(decisions);
-      const window = slide(windows.get(topic) ?? [], tally, threshold.windowEvents);
+      const slid = () => slide(windows.get(topic) ?? [], tally, threshold.windowEvents);
+      const window = slid();
       // A batch within the limit does no harm. Other batches may have caused the excess, or good batches may
       // have left the window.
-      if (!isBeyond(window, threshold) || isWithin(tally, threshold)) return;
-      const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
-      pauses.set(topic, { ...counted, judgedBy: reference });
-      logger.error(
-        { topic, ...threshold, ...counted, referenceVersion: reference.version },
-        'topic is paused: too many of its events would be rejected',
-      );
-      refuseWhilePaused(topic, reference);
-    },
-    countCommitted(topic, decisions) {
-      windows.set(topic, slide(windows.get(topic) ?? [], tallyOf(decisions), threshold.windowEvents));
+      if (isBeyond(window, threshold) && !isWithin(tally, threshold)) {
+        const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
+        pauses.set(topic, { ...counted, judgedBy: reference });
+        logger.error(
+          { topic, ...threshold, ...counted, referenceVersion: reference.version },
+          'topic is paused: too many of its events would be rejected',
+        );
+        refuseWhilePaused(topic, reference);
+      }
+      return (isCommitted) => {
+        if (isCommitted) windows.set(topic, slid());
+      };
     },
   };
 }
@@ -152,7 +158,10 @@ export function slide(batches: readonly Tally[], batch: Tally, windowEvents: num
   return window;
 }
 
-function isWithin({ events, rejected }: Tally, { percent }: Pick<RejectThreshold, 'percent'>): boolean {
+export function isWithin(
+  { events, rejected }: Tally,
+  { percent }: Pick<RejectThreshold, 'percent'>,
+): boolean {
   return rejected * 100 <= events * percent;
 }
 

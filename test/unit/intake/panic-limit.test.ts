@@ -3,7 +3,7 @@ import { makePanicLimit } from '../../../src/intake/intake';
 
 test('ten events a minute may become panics, and an eleventh may once a minute is over [V9]', () => {
   let now = 1_000;
-  const { take } = makePanicLimit(() => now);
+  const take = makePanicLimit(() => now);
   expect(Array.from({ length: 11 }, () => take() !== null)).toEqual([...Array(10).fill(true), false]);
   now += 60_000;
   expect(take()).toBeNull();
@@ -12,7 +12,7 @@ test('ten events a minute may become panics, and an eleventh may once a minute i
 });
 
 test('a place that is returned may be taken again [V9]', () => {
-  const { take } = makePanicLimit(() => 0);
+  const take = makePanicLimit(() => 0);
   const places = Array.from({ length: 10 }, () => take());
   expect(take()).toBeNull();
   places[3]?.();

@@ -119,8 +119,7 @@ describe('a topic', () => {
     appliedAt?: string,
   ): void {
     limit.admit(topic, referenceOf(version, appliedAt));
-    limit.check(topic, referenceOf(version, appliedAt), decisions);
-    limit.countCommitted(topic, decisions);
+    limit.check(topic, referenceOf(version, appliedAt), decisions)(true);
   }
 
   test('is paused by the batch that would exceed the limit, and the error says why [U7]', () => {
@@ -166,11 +165,12 @@ describe('a topic', () => {
 
   test('is not paused by a batch within the limit, even if two met it at once or good ones left the window', () => {
     const limit = aLimit();
-    // Two partitions checked the limit before either was committed.
-    for (const bad of [times(20, BAD), times(20, BAD)]) {
-      limit.countCommitted('t', bad);
-      limit.countCommitted('t', times(15, GOOD));
-    }
+    decide(limit, 't', 1, times(30, GOOD));
+    // Two partitions check the limit before either is committed.
+    const checked = [1, 2].map(() => limit.check('t', referenceOf(1), times(20, BAD)));
+    for (const end of checked) end(true);
+    decide(limit, 't', 1, times(30, GOOD));
+    for (const end of [1, 2].map(() => limit.check('t', referenceOf(1), times(20, BAD)))) end(true);
     decide(limit, 't', 1, [GOOD]);
     decide(limit, 't', 1, [GOOD, BAD]);
     expect(() => decide(limit, 't', 1, [BAD])).toThrow(TopicPaused);
@@ -184,7 +184,7 @@ describe('a topic', () => {
   test('is not paused by few events, or by events that were not committed [U7]', () => {
     const limit = aLimit();
     decide(limit, 't', 1, times(3, BAD));
-    for (let tries = 0; tries < 5; tries++) limit.check('t', referenceOf(1), times(5, BAD));
+    for (let tries = 0; tries < 5; tries++) limit.check('t', referenceOf(1), times(5, BAD))(false);
     expect(limit.isPaused('t')).toBe(false);
   });
 });
