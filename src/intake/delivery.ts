@@ -26,9 +26,12 @@ export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest
   return 'topic' in origin;
 }
 
-/** Consecutive records of one Kafka partition, to be decided in one batch with the parts of others. */
-export interface BatchPart {
-  readonly origin: TopicPartition;
+/**
+ * Envelopes of one origin in a batch: consecutive records of a Kafka partition, or events of the webhook. A
+ * batch may have parts of several partitions.
+ */
+export interface BatchPart<O extends Origin = TopicPartition> {
+  readonly origin: O;
   readonly envelopes: readonly Envelope[];
   /**
    * One past the last record of the partition that was answered before these envelopes. A store that has

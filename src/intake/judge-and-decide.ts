@@ -40,10 +40,7 @@ export interface JudgeDeps {
   readonly sharedRounds?: Pick<SharedRounds, 'observe'> | undefined;
 }
 
-/** Envelopes of one origin in a batch. */
-export interface Section extends Omit<BatchPart, 'origin'> {
-  readonly origin: Origin;
-}
+export type Section = BatchPart<Origin>;
 
 /** The options of a batch that pass to the ledger unchanged. */
 export type BatchOptions = Pick<LedgerBatch, 'contended' | 'whenSent'>;
@@ -60,11 +57,6 @@ export type JudgeAndDecide = (
   options: BatchOptions,
   panic?: string,
 ) => Promise<readonly Answer[]>;
-
-/** A section whose partition has its number. */
-interface NumberedSection extends Omit<Section, 'origin'> {
-  readonly origin: NumberedPartition | WebhookRequest;
-}
 
 /** The sections of a batch that are paused together: those of a topic, or of a webhook connection. */
 interface PauseGroup {
@@ -104,7 +96,7 @@ export function makeJudgeAndDecide({
   /** One try, with this reference data. */
   async function decideWith(
     reference: Reference,
-    sections: readonly NumberedSection[],
+    sections: readonly BatchPart<NumberedPartition | WebhookRequest>[],
     groups: readonly PauseGroup[],
     options: BatchOptions,
     panic: string | undefined,
