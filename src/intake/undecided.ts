@@ -73,6 +73,16 @@ export class DeadLetterRefused extends HeldUp {
   override readonly name = 'DeadLetterRefused';
 }
 
+/** Kafka does not accept the commit of a rewound offset now. */
+export class RewindNotCommitted extends Undecided {
+  override readonly name = 'RewindNotCommitted';
+}
+
+/** The store has lost decisions that it had made on the Kafka cluster that the group read before. */
+export class LostElsewhere extends StoreBehind {
+  override readonly name = 'LostElsewhere';
+}
+
 export class NoReference extends Undecided {
   override readonly name = 'NoReference';
 }
@@ -92,7 +102,7 @@ export function undecidedCause(
   error: unknown,
 ): 'store' | 'kafka' | 'registry' | 'limit' | 'reference' | 'worker' {
   if (error instanceof TopicPaused) return 'limit';
-  if (error instanceof DeadLetterRefused) return 'kafka';
+  if (error instanceof DeadLetterRefused || error instanceof RewindNotCommitted) return 'kafka';
   if (error instanceof PayloadUnavailable) return 'registry';
   const isReference = [...MAY_BE_ADDED, LostReference, UnreadableReference].some(
     (type) => error instanceof type,

@@ -19,7 +19,7 @@ export class LostRace extends Error {
  * lost records must be decided again before any record behind them.
  */
 export class StoreBehind extends Undecided {
-  override readonly name = 'StoreBehind';
+  override readonly name: string = 'StoreBehind';
   /** @param decidedUpTo the store still has the decisions of the partition before this offset */
   constructor(readonly decidedUpTo: number) {
     super(`the store has lost decided events from offset ${decidedUpTo} on`);

@@ -22,7 +22,7 @@ import { type PublishedAnswer, publishingRest, withoutRecord } from '../publishi
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
 import { type BatchSize, type DecidedPrefix, endOf, LanePart, type PartResult, PartSize } from './part';
-import { LanePosition, LostElsewhere, type PartitionStatus, RewindNotCommitted } from './position';
+import { LanePosition, type PartitionStatus } from './position';
 import { NO_RECORDS, type QueueShares, type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
 
@@ -271,8 +271,8 @@ export class Lane {
       } catch (error) {
         // Any failure shows as an undecided partition, even a defect of this lane.
         await this.abort();
-        if (error instanceof LostElsewhere) this.rewindTo(error.decidedUpTo);
-        else await this.waitToRetry(error);
+        this.isSuspect = true;
+        await this.retryWait.afterFailure(error, undecidedCause(error), this.stopping.signal);
       }
     }
     this.running = null;
@@ -313,12 +313,6 @@ export class Lane {
     const lost = lostFrom(undecided);
     if (lost !== null) this.rewindTo(lost);
     else if (undecided !== null && !(undecided instanceof NotTogether)) throw undecided;
-  }
-
-  private async waitToRetry(error: unknown): Promise<void> {
-    this.isSuspect = true;
-    const cause = error instanceof RewindNotCommitted ? 'kafka' : undecidedCause(error);
-    await this.retryWait.afterFailure(error, cause, this.stopping.signal);
   }
 
   /** Waits until no part is in flight, and discards the results. The records are read again. */

@@ -6,6 +6,7 @@
  * is, and the rewind is committed.
  */
 
+import { LostElsewhere, RewindNotCommitted } from '../intake/undecided';
 import { readMirroredOffset } from '../kafka/mirrored-offsets';
 import type { CommitNote, OffsetToCommit } from '../kafka/port';
 import type { StreamRecord } from '../kafka/protocol/record';
@@ -273,17 +274,3 @@ export function timeOf({ timestamp }: FirstRecord): number | null {
 /** Fields of a log line. */
 const clusterOf = (note: CommitNote | null) =>
   note === null ? {} : { fromCluster: note.cluster || 'the first one' };
-
-/** The store has lost decisions that it had made on the Kafka cluster that the group read before. */
-export class LostElsewhere extends Error {
-  override readonly name = 'LostElsewhere';
-  /** @param decidedUpTo how far the partition is decided on the cluster that is read */
-  constructor(readonly decidedUpTo: number) {
-    super('the store has lost decided events of another Kafka cluster');
-  }
-}
-
-/** Kafka does not accept the commit of a rewound offset now. */
-export class RewindNotCommitted extends Error {
-  override readonly name = 'RewindNotCommitted';
-}
