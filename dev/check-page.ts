@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path';
 import { _ } from 'ajv';
 import standaloneCode from 'ajv/dist/standalone';
 import { build, type Plugin } from 'esbuild';
-import { compileEventSchema } from '../src/domain/event/schema-check';
+import { compileEventSchema } from '../src/domain/event/compile-schema';
 import { amountPattern } from '../src/domain/event/schema-words';
 import { isObject } from '../src/lib/json';
 import { readReference } from '../src/reference-file/reference-file';

@@ -233,7 +233,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/exporter-trace-otlp-proto': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
-  ajv: /^src\/(domain\/(verdict\/judge|event\/(fault-words|schema-check))|sandbox\/requests)\.ts$/,
+  ajv: /^src\/(domain\/(verdict\/judge|event\/(compile-schema|fault-words|schema-check))|sandbox\/requests)\.ts$/,
   'd3-scale': /^src\/markup\/chart\.ts$/,
   'd3-shape': /^src\/markup\/chart\.ts$/,
   kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/(producer|partition-batches)\.ts$/,

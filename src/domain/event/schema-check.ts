@@ -1,28 +1,24 @@
 /**
- * Checks an object against the event's schema by ajv. ajv makes a function of the schema, as source text. A
- * page may not run such text, so the build of src/check-page makes the function in advance and puts it in
- * place of this file.
+ * Checks an object against the event's schema by ajv. A page may not run the source text that ajv makes. So
+ * the build of src/check-page makes the function in advance, and puts it in place of this file.
  */
-import Ajv2020, { type ErrorObject, type ValidateFunction } from 'ajv/dist/2020';
+import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020';
 import type { Json } from './event';
-import { EVENT_SCHEMA } from './schema';
-import { amountPattern, FORMATS } from './schema-words';
+import { amountPattern } from './schema-words';
 
-/** Options of ajv that decide how the function is made: dev/check-page.ts has others. */
-type CodeOptions = NonNullable<NonNullable<ConstructorParameters<typeof Ajv2020>[0]>['code']>;
-
-/** @returns the ajv, and the function that it made of the schema */
-export function compileEventSchema(code: CodeOptions): { ajv: Ajv2020; matches: ValidateFunction } {
-  // A test checks the schema against its meta-schema. The meta-schema has patterns that `amountPattern`
-  // cannot match.
-  const ajv = new Ajv2020({ allErrors: true, strictRequired: false, validateSchema: false, code });
-  for (const [name, format] of Object.entries(FORMATS)) ajv.addFormat(name, format);
-  return { ajv, matches: ajv.compile(EVENT_SCHEMA) };
-}
-
-const { matches } = compileEventSchema({ regExp: amountPattern });
+let matches: ValidateFunction | undefined;
 
 /** Every broken rule of the schema. Empty where the object keeps it. */
 export function schemaErrors(json: Json): readonly ErrorObject[] {
+  matches ??= compile();
   return matches(json) ? [] : (matches.errors ?? []);
+}
+
+/**
+ * Loads ajv when the first event needs it, and not before: that takes a third of the start of a worker. Most
+ * processes never read an event that the scan leaves to the schema.
+ */
+function compile(): ValidateFunction {
+  const { compileEventSchema }: typeof import('./compile-schema') = require('./compile-schema');
+  return compileEventSchema({ regExp: amountPattern }).matches;
 }
