@@ -53,8 +53,6 @@ export class Lane {
   private requesting: Promise<ReadRecords> | null = null;
   private readonly size: PartSize;
   private isSuspect = false;
-  /** The pipeline waits no longer for its records: see `stopAwaiting`. */
-  private isAbsent = false;
   /**
    * The store is where the last part ended, and would notice missing records before the next part. False
    * until a record has been decided for the first time, not redelivered. Before that, the store may already
@@ -76,7 +74,6 @@ export class Lane {
   onChunk(chunk: Chunk): void {
     if (this.isStopping) return;
     this.queue.push(chunk);
-    this.isAbsent = false;
     if (this.queue.isFull && !this.isFetchPaused) {
       this.isFetchPaused = true;
       this.deps.source.pause(this.partition);
@@ -173,20 +170,6 @@ export class Lane {
     return mayReadAhead && !this.isStopping ? this.queue.unreadBytes : 0;
   }
 
-  /** It has no record now, and a batch waits for it: its last batch is judged, or a fetch is due. */
-  get isAwaited(): boolean {
-    if (this.isAbsent || this.isAlone || this.isStopping || this.undecided !== null) return false;
-    if (this.isReady || this.bytesAhead > 0) return false;
-    const [front] = this.parts;
-    if (front !== undefined && front.sentUpTo === null) return true;
-    return this.queue.unreadBytes === 0 && this.position.isFarBehind(this.queue.fetchedUpTo);
-  }
-
-  /** The pipeline waits for this lane again once the lane has further records, or another batch. */
-  stopAwaiting(): void {
-    this.isAbsent = true;
-  }
-
   /** Begins a part of a batch. */
   begin(): LanePart {
     const front = this.parts.at(-1);
@@ -195,7 +178,6 @@ export class Lane {
       this.settleInOrder(begun, deciding, front),
     );
     this.parts.push(part);
-    this.isAbsent = false;
     this.endReady();
     return part;
   }

@@ -51,11 +51,6 @@ const LATE_AFTER_MS = 100;
 
 /** Where rounds are shared, one batch is judged while the store writes the batch before it. */
 const SHARED_AT_ONCE = 2;
-/**
- * Where rounds are shared, a batch waits this long for lanes whose next records are on their way. Without
- * them, it would split the rounds that they hold, and the lanes would drift apart in time.
- */
-const WAIT_FOR_LANES_MS = 100;
 
 /**
  * The state of a batch in flight.
@@ -81,8 +76,6 @@ export class Pipeline {
   private isPumpScheduled = false;
   /** The latest batch was of a lane alone. The others are next, or many such lanes would delay them. */
   private wasAlone = false;
-  /** Ends the wait for lanes whose records are on their way; null where nothing waits for them. */
-  private waitForLanes: AbortController | null = null;
   private readonly observeAnswers: ReturnType<typeof makeObserveAnswers>;
 
   constructor(
@@ -160,7 +153,7 @@ export class Pipeline {
     const ahead = inFlight > 0 ? this.lanesAhead() : [];
     const bytes = bytesOf(ready) + bytesAheadOf(ahead);
     if (ready.length > 0 ? !this.mayBegin(bytes, AHEAD_BYTES) : bytes < this.least(AHEAD_BYTES)) return [];
-    return ahead.length + ready.length > 0 && !this.isWaitingForLanes() ? [...ready, ...ahead] : [];
+    return [...ready, ...ahead];
   }
 
   /** Whether a batch of ready lanes may begin beside the batches in flight. */
@@ -176,27 +169,8 @@ export class Pipeline {
     return [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
   }
 
-  /** Begins to wait for lanes whose records are on their way. After the wait, they count as absent. */
-  private isWaitingForLanes(): boolean {
-    const awaited = [...this.lanes()].filter(({ isAwaited }) => isAwaited);
-    if (awaited.length === 0) return false;
-    if (this.waitForLanes === null) {
-      const waiting = new AbortController();
-      this.waitForLanes = waiting;
-      void this.deps.clock.sleep(WAIT_FOR_LANES_MS, waiting.signal).then(() => {
-        if (waiting.signal.aborted) return;
-        this.waitForLanes = null;
-        for (const lane of awaited) lane.stopAwaiting();
-        this.schedulePump();
-      });
-    }
-    return true;
-  }
-
   private async run(lanes: readonly Lane[]): Promise<void> {
     const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), state: 'judging' };
-    this.waitForLanes?.abort();
-    this.waitForLanes = null;
     const ended = new AbortController();
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;

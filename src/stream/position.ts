@@ -38,9 +38,6 @@ export interface PartitionStatus extends TopicPartition {
 /** The fields of a part's first record that are kept. The whole record would keep its fetch in memory. */
 export type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
 
-/** Fewer records at the brokers may be those of an open transaction. */
-const FAR_BEHIND_RECORDS = 1_000;
-
 export class LanePosition {
   /** First offset and high watermark of the partition, as a broker last reported them. */
   private log: { readonly start: number; readonly highWatermark: number } | null = null;
@@ -76,11 +73,6 @@ export class LanePosition {
   /** Whether a part may begin: the store was asked where that is needed, and a rewind is committed. */
   get isConfirmed(): boolean {
     return this.decidedUpTo !== null && this.uncommittedRewind === null;
-  }
-
-  /** Whether so many records wait at the brokers that some of them will be fetched soon. */
-  isFarBehind(fetchedUpTo: number): boolean {
-    return this.log !== null && this.log.highWatermark - fetchedUpTo >= FAR_BEHIND_RECORDS;
   }
 
   /** See `SourceListener.onPositioned`. */

@@ -68,7 +68,6 @@ export const NO_RECORDS: ReadRecords = { envelopes: [], bytes: 0 };
 export class RecordQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
-  private pushedUpTo = 0;
   /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
   private expectedBytes = 0;
   /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
@@ -84,11 +83,6 @@ export class RecordQueue {
   /** Memory of the queued chunks. A chunk counts until its last record is removed. */
   get bytes(): number {
     return this.heldBytes;
-  }
-
-  /** The offset behind the last chunk that was pushed. */
-  get fetchedUpTo(): number {
-    return this.pushedUpTo;
   }
 
   get isEmpty(): boolean {
@@ -108,7 +102,6 @@ export class RecordQueue {
   push(chunk: Chunk): void {
     this.chunks.push(new WaitingChunk(chunk));
     this.shares.note(this, true);
-    this.pushedUpTo = chunk.nextOffset;
     this.heldBytes += memoryOf(chunk);
   }
 

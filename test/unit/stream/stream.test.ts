@@ -1076,66 +1076,6 @@ describe('a batch of several partitions', () => {
     expect([first, second]).toEqual([[[0, 100]], [[1, 20]]]);
   });
 
-  describe('where they share rounds and the records of one are on their way', () => {
-    const FAR = 5_000;
-
-    /** Partition 0 has records, and partition 1 has this many at the brokers. */
-    async function oneIsBehind(atBrokers: number) {
-      const setting = setUp({ areRoundsShared: () => true });
-      const { assign, deliver, end } = setting;
-      await assign(0, 1);
-      end(1, atBrokers);
-      deliver(0, [0]);
-      return setting;
-    }
-
-    it('waits for them, and has the records of both', async () => {
-      const { clock, decided, deliver } = await oneIsBehind(FAR);
-      await clock.pass(99);
-      expect(decided).toEqual([]);
-      deliver(1, [0]);
-      await clock.pass(0);
-      expect(decided).toEqual(['t/0 0', 't/1 0']);
-    });
-
-    it('waits 100 ms at most, and then no more until that partition has records', async () => {
-      const { clock, decided, deliver } = await oneIsBehind(FAR);
-      await clock.pass(100);
-      expect(decided).toEqual(['t/0 0']);
-      deliver(0, [1]);
-      await clock.pass(0);
-      expect(decided).toEqual(['t/0 0', 't/0 1']);
-      deliver(1, [0]);
-      await clock.pass(0);
-      deliver(0, [2]);
-      await clock.pass(0);
-      expect(decided).toEqual(['t/0 0', 't/0 1', 't/1 0']);
-      await clock.pass(100);
-      expect(decided.at(-1)).toBe('t/0 2');
-    });
-
-    it('does not wait for few records, such as those of an open transaction', async () => {
-      const { clock, decided } = await oneIsBehind(999);
-      await clock.pass(0);
-      expect(decided).toEqual(['t/0 0']);
-    });
-
-    it('does not wait for an undecided partition', async () => {
-      const { clock, decided, assign, deliver, end } = setUp({
-        areRoundsShared: () => true,
-        decide: (from, envelopes) =>
-          from.partition === 1 ? storeIsDown(from, envelopes) : decideAll(from, envelopes),
-      });
-      await assign(0, 1);
-      deliver(1, [0]);
-      await clock.pass(0);
-      end(1, FAR);
-      deliver(0, [0]);
-      await clock.pass(0);
-      expect(decided).toEqual(['t/0 0']);
-    });
-  });
-
   it('is left to the others, however many partitions in trouble wait for the store [U3]', async () => {
     const tries = new Map<number, number>();
     const { clock, decided, assign, deliver } = setUp({
