@@ -14,8 +14,8 @@
  * `partitionsAtOnce` batches may be in flight. A lane has records in one of them. It has records in two where
  * the second is read ahead while the store writes the first.
  *
- * Where records of different partitions share rounds, each batch has records of all lanes that hold some. At
- * most SHARED_AT_ONCE batches are in flight. A batch then holds whole rounds.
+ * Where records of different partitions share rounds, each batch has records of all lanes that hold some. A
+ * batch then holds whole rounds.
  *
  * Where they share none, a batch takes all records of one lane before it goes on to the next. Batches of
  * different lanes are then in flight side by side.
@@ -39,8 +39,8 @@ import { timeOf } from './position';
  */
 const LARGE_BATCH_BYTES = 64 * 1024;
 /**
- * Records of lanes in flight are read ahead once this many unread bytes wait. With fewer, the batch would be
- * small. On a worker that can hardly keep up, waiting makes batches larger and events cheaper.
+ * Records of lanes in flight are read ahead once this many bytes wait. With fewer, the batch would be small.
+ * On a worker that can hardly keep up, waiting makes batches larger and events cheaper.
  */
 const AHEAD_BYTES = 1024 * 1024;
 /**
@@ -48,9 +48,6 @@ const AHEAD_BYTES = 1024 * 1024;
  * line. Until then no other small batch begins beside it.
  */
 const LATE_AFTER_MS = 100;
-
-/** Where rounds are shared, one batch is judged while the store writes the batch before it. */
-const SHARED_AT_ONCE = 2;
 
 /**
  * The state of a batch in flight.
@@ -123,19 +120,22 @@ export class Pipeline {
     if (batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging')) return [];
     for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
     const together = [...this.ready].filter(({ isAlone }) => !isAlone);
-    const alone = batches.filter(({ isAlone }) => isAlone).length;
     // Lanes in trouble leave a batch to the others, however long they take.
-    const mayBeAlone = alone < Math.max(1, partitionsAtOnce - 1);
+    const mayBeAlone = batches.filter(({ isAlone }) => isAlone).length < Math.max(1, partitionsAtOnce - 1);
     const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
     const [first] = isTurnOfOthers ? together : this.ready;
     if (first?.isAlone) {
       const lane = this.smallestNewLane() ?? first;
-      return this.mayBegin(bytesOf([lane]), LARGE_BATCH_BYTES) ? [lane] : [];
+      return this.mayBegin(lane.queue.bytes, LARGE_BATCH_BYTES) ? [lane] : [];
     }
-    if (areRoundsShared?.()) return this.allLanes(together, batches.length - alone);
-    if (together.length > 0) return this.mayBegin(bytesOf(together), LARGE_BATCH_BYTES) ? together : [];
-    const ahead = batches.length > 0 ? this.lanesAhead() : [];
-    return bytesAheadOf(ahead) >= this.least(AHEAD_BYTES) ? ahead : [];
+    const isShared = areRoundsShared?.() ?? false;
+    if (together.length > 0 && !isShared)
+      return this.mayBegin(bytesOf(together), LARGE_BATCH_BYTES) ? together : [];
+    const ahead = [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
+    const bytes = ahead.reduce((sum, { bytesAhead }) => sum + bytesAhead, bytesOf(together));
+    const mayBegin =
+      together.length > 0 ? this.mayBegin(bytes, AHEAD_BYTES) : this.isLarge(bytes, AHEAD_BYTES);
+    return mayBegin ? [...together, ...ahead] : [];
   }
 
   /**
@@ -147,26 +147,13 @@ export class Pipeline {
     return fresh.sort((a, b) => a.queue.bytes - b.queue.bytes)[0];
   }
 
-  /** The lanes of a batch where rounds are shared. @param inFlight batches of several lanes in flight */
-  private allLanes(ready: Lane[], inFlight: number): Lane[] {
-    if (inFlight >= SHARED_AT_ONCE) return [];
-    const ahead = inFlight > 0 ? this.lanesAhead() : [];
-    const bytes = bytesOf(ready) + bytesAheadOf(ahead);
-    if (ready.length > 0 ? !this.mayBegin(bytes, AHEAD_BYTES) : bytes < this.least(AHEAD_BYTES)) return [];
-    return [...ready, ...ahead];
-  }
-
   /** Whether a batch of ready lanes may begin beside the batches in flight. */
   private mayBegin(bytes: number, least: number): boolean {
-    return bytes >= this.least(least) || [...this.inFlight].every(({ state }) => state === 'late');
+    return this.isLarge(bytes, least) || [...this.inFlight].every(({ state }) => state === 'late');
   }
 
-  private least(bytes: number): number {
-    return this.deps.largeBatchBytes ?? bytes;
-  }
-
-  private lanesAhead(): Lane[] {
-    return [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
+  private isLarge(bytes: number, least: number): boolean {
+    return bytes >= (this.deps.largeBatchBytes ?? least);
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {
@@ -350,8 +337,4 @@ async function takeRun(
 
 function bytesOf(lanes: readonly Lane[]): number {
   return lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
-}
-
-function bytesAheadOf(lanes: readonly Lane[]): number {
-  return lanes.reduce((sum, { bytesAhead }) => sum + bytesAhead, 0);
 }
