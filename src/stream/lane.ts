@@ -202,8 +202,7 @@ export class Lane {
 
   /** As `read`. @throws where the first of these records cannot be read */
   private async readOn(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
-    const [front] = this.parts;
-    const behind = part.records + (part === front ? 0 : (front?.records ?? 0));
+    const behind = this.parts.reduce((sum, { records }) => sum + records, 0);
     const most = Math.min(limit.events, part.maxEvents - part.records);
     const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
     const isFront = part === this.parts[0];

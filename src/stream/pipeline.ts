@@ -275,39 +275,29 @@ async function gather(
   const runs = areRoundsShared ? Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE) : 1;
   const run: BatchSize = { events: Math.ceil(room.events / runs), bytes: Math.ceil(room.bytes / runs) };
   const gathered: GatheredPart[] = [];
-  let decompressed = 0;
+  const mayOpen = () =>
+    gathered.reduce((sum, { lane }) => sum + lane.queue.decompressedBytes, 0) < MAX_DECOMPRESSED_BYTES;
   for (const lane of lanes) {
-    if (room.events <= 0 || room.bytes <= 0 || decompressed >= MAX_DECOMPRESSED_BYTES) break;
+    if (room.events <= 0 || room.bytes <= 0 || !mayOpen()) break;
     // Another batch may have taken its records meanwhile.
     if (!lane.isReady && lane.bytesAhead === 0) continue;
     const each = { lane, part: lane.begin(), envelopes: [], readUpTo: 0, isDrained: false };
     if (await takeRun(each, run, room, true)) gathered.push(each);
-    decompressed += lane.queue.decompressedBytes;
   }
   while (room.events > 0 && room.bytes > 0) {
     const next = furthestBehind(gathered);
     // Further records of the others may belong to rounds that this lane continues in its next part.
     if (next === undefined || next.part.isFull) break;
-    const { queue } = next.lane;
-    const before = queue.decompressedBytes;
-    await takeRun(next, run, room, decompressed < MAX_DECOMPRESSED_BYTES);
-    decompressed += queue.decompressedBytes - before;
+    await takeRun(next, run, room, mayOpen());
   }
   return gathered;
 }
 
 /** By time. Of lanes at the same time, the one with fewer records. */
 function furthestBehind(gathered: readonly GatheredPart[]): GatheredPart | undefined {
-  let found: GatheredPart | undefined;
-  for (const each of gathered) {
-    if (each.isDrained) continue;
-    if (
-      found === undefined ||
-      (each.readUpTo - found.readUpTo || each.envelopes.length - found.envelopes.length) < 0
-    )
-      found = each;
-  }
-  return found;
+  return gathered
+    .filter(({ isDrained }) => !isDrained)
+    .sort((a, b) => a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length)[0];
 }
 
 /**
