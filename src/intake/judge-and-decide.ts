@@ -204,19 +204,12 @@ function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'de
 }
 
 function pauseGroupsOf(sections: readonly Section[]): PauseGroup[] {
-  const ranges = new Map<string, [from: number, to: number][]>();
-  let from = 0;
-  for (const { origin, envelopes } of sections) {
-    const to = from + envelopes.length;
-    const name = isPartition(origin) ? origin.topic : origin.connectionId;
-    ranges.set(name, [...(ranges.get(name) ?? []), [from, to]]);
-    from = to;
-  }
-  const isOnly = ranges.size === 1;
-  return [...ranges].map(([name, ofGroup]) => ({
+  const nameOf = ({ origin }: Section) => (isPartition(origin) ? origin.topic : origin.connectionId);
+  /** The name of the group of each envelope. */
+  const names = sections.flatMap((section) => Array<string>(section.envelopes.length).fill(nameOf(section)));
+  return [...new Set(sections.map(nameOf))].map((name) => ({
     name,
-    decisionsIn: (decisions) =>
-      isOnly ? decisions : ofGroup.flatMap(([begin, end]) => decisions.slice(begin, end)),
+    decisionsIn: (decisions) => decisions.filter((_, index) => names[index] === name),
   }));
 }
 
