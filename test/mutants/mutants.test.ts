@@ -341,8 +341,9 @@ function transforms(): object {
   const [layer]: readonly unknown[] =
     isObject(config) && Array.isArray(config.projects) ? config.projects : [];
   if (!isObject(layer)) throw new Error('jest.config.js has no layer');
-  const { transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals } = layer;
-  return { transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals };
+  const { runtime, transform, transformIgnorePatterns } = layer;
+  const { testEnvironmentOptions, sandboxInjectedGlobals } = layer;
+  return { runtime, transform, transformIgnorePatterns, testEnvironmentOptions, sandboxInjectedGlobals };
 }
 
 function escaped(text: string): string {
