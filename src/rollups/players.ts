@@ -8,17 +8,22 @@ const sumPlayers = (
   entries: string,
 ): string => `select day_at, operator_no, brand_no, kind, currency_no, player_ref, sum(entries)::int as entries, sum(amount_minor) as amount_minor
   from (${entries}) as entries group by 1, 2, 3, 4, 5, 6`;
-/** The days of players by brand and kind. Where a day is new, none of its players has a row. */
-const FIND_PLAYER_DAYS = `select d.*, (select true from promo_store.rollup_players p
+/**
+ * The days of players by brand and kind, with their place in the order of the key. Where a day is new, none
+ * of its players has a row. Where it has one currency, each of its players has one sum.
+ */
+const FIND_PLAYER_DAYS = `select d.*, row_number() over (order by operator_no, kind, day, brand_no)::int as place, (select true from promo_store.rollup_players p
     where p.generation = $1::int and p.operator_no = d.operator_no and p.kind = d.kind and p.day = d.day and p.brand_no = d.brand_no limit 1) is null as is_new
-  from (select ${DATE} as day, s.* from (select distinct day_at, operator_no, brand_no, kind from summed) s) d`;
+  from (select ${DATE} as day, s.* from (select day_at, operator_no, brand_no, kind, min(currency_no) = max(currency_no) as has_one_currency,
+      count(*) filter (where entries > 0) as sums
+    from summed group by 1, 2, 3, 4) s) d`;
 const FIND_PLAYED =
-  'select s.*, d.day, d.is_new from summed s join player_days d using (day_at, operator_no, brand_no, kind)';
-/** In the order of the key: neighbours in the table are written one after the other. */
+  'select s.*, d.day, d.place, d.is_new, d.has_one_currency from summed s join player_days d using (day_at, operator_no, brand_no, kind)';
+/** Day after day: few pages are written at a time. A sort by players, too, takes longer than it spares. */
 const insertPlayers = (condition: string): string =>
   `insert into promo_store.rollup_players as r (generation, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref)
   select $1::int, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref from played where ${condition}
-  order by operator_no, kind, day, brand_no, player_ref, currency_no`;
+  order by place`;
 const CHANGE_PLAYER_SUMS = `${insertPlayers('not is_new')}
   on conflict on constraint rollup_players_pkey do update set entries = r.entries + excluded.entries, amount_minor = r.amount_minor + excluded.amount_minor
   returning day, operator_no, brand_no, kind, currency_no, player_ref, entries`;
@@ -26,8 +31,10 @@ const CHANGE_PLAYER_SUMS = `${insertPlayers('not is_new')}
  * How many more players count. On days with rows, a player is looked up where one currency got its first
  * entries, or lost the last: another may have some. The lookup sees the table of before.
  */
-const FIND_TURNED = `select day, operator_no, brand_no, kind, count(*) as change
-  from (select day, operator_no, brand_no, kind from played where is_new group by 1, 2, 3, 4, player_ref having bool_or(entries > 0)) n
+const FIND_TURNED = `select day, operator_no, brand_no, kind, sums as change from player_days where is_new and has_one_currency
+  union all
+  select day, operator_no, brand_no, kind, count(*)
+  from (select day, operator_no, brand_no, kind from played where is_new and not has_one_currency group by 1, 2, 3, 4, player_ref having bool_or(entries > 0)) n
   group by 1, 2, 3, 4
   union all
   select t.day, t.operator_no, t.brand_no, t.kind, case when t.counts then 1 else -1 end
