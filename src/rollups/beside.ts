@@ -9,7 +9,7 @@ import { inTransaction, type Session, type Statement, type Store } from '../post
 import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED_COLUMNS, REVERSED_OF_PLAYERS } from './players';
-import { FAR_ROUNDS, FIND_REVERSED, READ, READ_PLAYED } from './slice';
+import { FAR_ROUNDS, FIND_REVERSED, READ_PLAYED, SCAN } from './slice';
 
 /** Generation, and $2 to $5 of slice.ts. */
 export type SliceParameters = readonly [
@@ -43,7 +43,7 @@ const AFTER_DAYS = AFTER_CELLS + Object.keys(DAY_COUNT_COLUMNS).length;
 
 const COUNT: Statement = {
   name: 'rollups_count',
-  text: `with ${READ}, ${FIND_REVERSED}, cells as materialized (${COUNT_CELLS})
+  text: `with ${SCAN}, cells as materialized (${COUNT_CELLS}), ${FIND_REVERSED}
 select ${FAR_ROUNDS}, c.*, d.*, p.* from (select ${pack(CELL_COLUMNS)} from cells) c
 cross join (select ${pack(DAY_COUNT_COLUMNS)} from (${COUNT_ENTRIES} union all ${REVERSALS}) d) d
 cross join (select ${pack(PLAYED_COLUMNS)} from (${REVERSED_OF_PLAYERS}) p) p where $1::int is not null`,

@@ -10,8 +10,7 @@ import { FAR_ROUNDS, FIND_REVERSED, READ } from './slice';
 /** Adds a slice by one connection. */
 const FOLD: Statement = {
   name: 'rollups_fold',
-  text: `with ${READ}, ${FIND_REVERSED},
-cells as materialized (${COUNT_CELLS}), hours as (${ADD_HOURS}),
+  text: `with ${READ}, cells as materialized (${COUNT_CELLS}), ${FIND_REVERSED}, hours as (${ADD_HOURS}),
 ${addDays(`${COUNT_ENTRIES} union all ${REVERSALS}`)}, ${addPlayers(`${PLAYED} union all ${REVERSED_OF_PLAYERS}`)}
 select ${SUM_CELLS}, ${FAR_ROUNDS}`,
 };

@@ -20,6 +20,8 @@ const READ_ALL = `select h.decided_at, ${OF_LEDGER}, h.amount_minor, h.counted, 
   from ${FROM_SLICE}`;
 /** Begins a statement that reads the slice for all rollups. */
 export const READ = `read as materialized (${READ_ALL})`;
+/** The same for a large slice: to scan it for each rollup takes less time than to keep it. */
+export const SCAN = `read as not materialized (${READ_ALL})`;
 /** The entries of players, for a statement that reads nothing else of the slice. */
 export const READ_PLAYED = `select ${OF_LEDGER}, h.player_ref, 1 as entries, coalesce(h.amount_minor, 0) as amount_minor
   from ${FROM_SLICE} and ${HAS_PLAYER} and h.player_ref is not null`;
@@ -39,7 +41,7 @@ const FIND_REFUNDS = `select x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} as
  */
 const FIND_NEAREST = `select min(opened_in) as first
   from (select opened_in, row_number() over (order by opened_in desc) as rounds from refunds where can_be_near) r
-  where ($2::bigint - opened_in) * ((select count(*) from read)::float8 / ($3::bigint - $2::bigint)) <= rounds * ${VERDICTS_A_LOOKUP}`;
+  where ($2::bigint - opened_in) * ((select sum(verdicts) from cells)::float8 / ($3::bigint - $2::bigint)) <= rounds * ${VERDICTS_A_LOOKUP}`;
 const IS_NEAR = 'x.can_be_near and x.opened_in >= (select first from scan)';
 /** The entries of near rounds: those in the slice, and those before it. The scan keeps no other row. */
 const FIND_ENTRIES = `select h.decided_at, x.refunded_at, h.operator_no, h.brand_no, h.kind, h.currency_no, coalesce(h.amount_minor, 0) as amount_minor, h.game_id, h.player_ref
