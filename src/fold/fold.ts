@@ -30,7 +30,10 @@ export interface Slice {
   readonly isInOrder: boolean;
   /** Readers see the generation. */
   readonly isShown: boolean;
-  /** Verdicts with higher numbers wait for the next slice, and the intake does not need the CPU. */
+  /**
+   * Verdicts with higher numbers wait, or nobody sees the generation yet, and the intake does not need the
+   * CPU.
+   */
   readonly mayTakeCores: boolean;
 }
 
@@ -47,6 +50,8 @@ export interface SliceResult {
 /** The results of a fold: its statements. */
 export interface Results {
   readonly name: string;
+  /** A better end for a slice that is behind, at most its own one. */
+  endOf?(session: Session, slice: Slice): Promise<number>;
   /** Adds a slice to the results of a generation. */
   fold(session: Session, slice: Slice): Promise<SliceResult>;
   /**
@@ -100,6 +105,8 @@ type FoldedSlice = SliceStep &
     readonly restMs: number;
     /** The results ended the slice early: a longer one would not fit. */
     readonly wasCut: boolean;
+    /** The results chose a better end: a longer one would have fit. */
+    readonly wasShortened: boolean;
   };
 
 /** The state of a fold, as a step finds it under the lock. */
@@ -217,19 +224,24 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const isInOrder = !hasArrivals(found.lineage);
     const since = isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity';
     const isShown = of.state === 'shown';
-    const folded = await results.fold(session, {
+    const isBehind = step.upTo < found.horizon;
+    const planned: Slice = {
       generation: of.generation,
       after: of.after,
       upTo: step.upTo,
       since,
       isInOrder,
       isShown,
-      mayTakeCores: step.upTo < found.horizon && !givesWay,
-    });
-    const { upTo = step.upTo, rows } = folded;
+      mayTakeCores: (isBehind || !isShown) && !givesWay,
+    };
+    const end = isBehind ? await results.endOf?.(session, planned) : undefined;
+    const slice = { ...planned, upTo: end ?? planned.upTo };
+    const folded = await results.fold(session, slice);
+    const { upTo = slice.upTo, rows } = folded;
     if (isShown) givesWay = await isIntakeBehind(session, { after: of.after, upTo, since, rows });
-    const wasCut = upTo < step.upTo;
-    const shows = step.shows && !wasCut;
+    const wasCut = upTo < slice.upTo;
+    const wasShortened = slice.upTo < step.upTo;
+    const shows = step.shows && upTo === step.upTo;
     const progress = progressAt(isShown ? upTo : shownIn(found)?.after, found);
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(sql.MOVE_CURSOR, values);
@@ -237,7 +249,8 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
     if (shows) await show(session, of.generation, found);
     const ms = now() - began;
-    return { ...step, ...folded, upTo, shows, wasCut, ms, restMs: givesWay ? restAfter(ms) : 0, ...progress };
+    const restMs = givesWay ? restAfter(ms) : 0;
+    return { ...step, ...folded, upTo, shows, wasCut, wasShortened, ms, restMs, ...progress };
   }
 
   /** Shows a generation in place of the shown one. */
@@ -313,6 +326,7 @@ function spanAfterSlice(slice: FoldedSlice, tried: number, goal: SpanGoal): numb
   const batches = Math.ceil((slice.upTo - slice.of.after) / BATCH_NUMBERS);
   const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, goal);
   if (slice.wasCut) return Math.min(batches, next);
+  if (slice.wasShortened) return next < batches ? next : Math.max(next, tried);
   // A slice that ended at the horizon says little about the next span where it was short.
   return Math.max(next, batches < tried ? Math.min(tried, next * 16) : next);
 }

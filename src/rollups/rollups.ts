@@ -5,7 +5,7 @@ import { type AddedSlice, addSliceBeside, type SliceParameters } from './beside'
 import { addDays, COUNT_ENTRIES, GAME, REVERSALS } from './days';
 import { ADD_HOURS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
-import { FAR_ROUNDS, FIND_REVERSED, READ } from './slice';
+import { FAR_ROUNDS, FIND_REVERSED, LAST_DAY_END, READ } from './slice';
 
 /** Adds a slice by one connection. */
 const FOLD: Statement = {
@@ -34,6 +34,7 @@ const REVERSE_FAR: Statement = {
 ), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(REVERSALS)}
 select`,
 };
+const END: Statement = { name: 'rollups_end', text: LAST_DAY_END };
 /** One scan of a slice is joined by hash, whatever the planner expects: by no loop, and without a sort. */
 const PLAN: Statement = {
   name: 'rollups_plan',
@@ -89,9 +90,16 @@ async function addSlice(session: Session, slice: SliceParameters): Promise<Added
   return { rows: Number(rows), newestAt, far };
 }
 
-/** @param beside connections for a second process of Postgres, which works on slices that are behind */
+/**
+ * @param beside connections for a second process of Postgres: for slices of a rebuild, and for those that are
+ * behind
+ */
 export const makeRollups = (beside: Store | null): Results => ({
   name: 'rollups',
+  async endOf(session, { after, upTo, since }) {
+    const [[end = null] = []] = await session.query(END, [after, upTo, since]);
+    return end === null ? upTo : Number(end);
+  },
   async fold(session, { generation, after, upTo, since, isInOrder, mayTakeCores }) {
     const slice: SliceParameters = [generation, after, upTo, since, isInOrder];
     await session.query(PLAN, ['off']);

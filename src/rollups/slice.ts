@@ -3,7 +3,7 @@
  * whether higher numbers were decided later.
  */
 import { BATCH_NUMBERS } from '../fold/statements';
-import { DAY } from './day';
+import { beginOfDay, DAY } from './day';
 import { GAME } from './days';
 import { BUCKET } from './hours';
 import { KINDS_OF_PLAYERS } from './players';
@@ -58,3 +58,20 @@ const FIND_ENTRIES = `select h.decided_at, x.refunded_at, h.operator_no, h.brand
 export const FIND_REVERSED = `refunds as materialized (${FIND_REFUNDS}), scan as materialized (${FIND_NEAREST}), reversed as materialized (${FIND_ENTRIES})`;
 /** The other refunded rounds: each is looked up. */
 export const FAR_ROUNDS = `(select string_agg(x.round_no::text, ',') from refunds x where (${IS_NEAR}) is not true)`;
+
+/** Among so many last numbers of a slice is a verdict, else the slice ends anywhere. */
+const NEWEST_NUMBERS = 4 * BATCH_NUMBERS;
+/**
+ * The end of the last whole day of a slice, before a batch, or the end of the slice where it has no midnight.
+ * Players of a new day are only inserted, which takes half of the time. The day begins with the first verdict
+ * of its first hour. To look further takes longer than it spares.
+ */
+export const LAST_DAY_END = `with newest as (
+  select ${beginOfDay('max(h.decided_at)')} as day_at from promo_store.history h
+  where h.verdict_id > greatest($1::bigint, $2::bigint - ${NEWEST_NUMBERS}) and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
+), first as (
+  select min(h.verdict_id) / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} - 1 as before from promo_store.history h
+  where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
+    and h.decided_at >= (select day_at from newest) and h.decided_at < (select day_at from newest) + interval '1 hour'
+)
+select case when before > $1::bigint then before else $2::bigint end from first`;

@@ -9,7 +9,8 @@ const INTERVAL_MS = 250;
 function aSlice(restMs: number, isCaughtUp: boolean): Stepped {
   return {
     ...{ kind: 'slice', of: { generation: 1, state: 'shown', after: -1, lineage: '' }, upTo: 8_191 },
-    ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms: 300, wasCut: false },
+    ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms: 300 },
+    ...{ wasCut: false, wasShortened: false },
     ...{ restMs, isCaughtUp, isFilling: false },
   };
 }
