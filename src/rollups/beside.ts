@@ -9,7 +9,7 @@ import { inTransaction, type Session, type Statement, type Store } from '../post
 import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED_COLUMNS, REVERSED_OF_PLAYERS } from './players';
-import { FAR_ROUNDS, FIND_REVERSED, READ_PLAYED, SCAN } from './slice';
+import { FAR_ROUNDS, FIND_REVERSED, findFar, PLAN, READ_PLAYED, SCAN } from './slice';
 
 /** Generation, and $2 to $5 of slice.ts. */
 export type SliceParameters = readonly [
@@ -23,7 +23,7 @@ export type SliceParameters = readonly [
 export interface AddedSlice {
   readonly rows: number;
   readonly newestAt: string | null;
-  /** The refunded rounds that opened long ago; null where there are none. */
+  /** The refunded rounds that opened long ago, and still have to be reversed; null where there are none. */
   readonly far: string | null;
 }
 
@@ -58,6 +58,17 @@ const ADD_COUNTED: Statement = {
 ${addDays(unpack(DAY_COUNT_COLUMNS, AFTER_CELLS))}, ${addPlayers(unpack(PLAYED_COLUMNS, AFTER_DAYS))}
 select ${SUM_CELLS}`,
 };
+/** The reversals of rounds that opened long ago: each lookup takes milliseconds. */
+const COUNT_FAR: Statement = {
+  name: 'rollups_count_far',
+  text: `with reversed as materialized (${findFar('$1')})
+select d.*, p.* from (select ${pack(DAY_COUNT_COLUMNS)} from (${REVERSALS}) d) d
+cross join (select ${pack(PLAYED_COLUMNS)} from (${REVERSED_OF_PLAYERS}) p) p`,
+};
+const ADD_FAR: Statement = {
+  name: 'rollups_add_far',
+  text: `with ${addDays(unpack(DAY_COUNT_COLUMNS, 2))}, ${addPlayers(unpack(PLAYED_COLUMNS, 2 + Object.keys(DAY_COUNT_COLUMNS).length))} select`,
+};
 /** As for the slice itself. The work of one slice takes two processes of Postgres, and no more. */
 const PREPARE: Statement = {
   name: 'rollups_prepare',
@@ -72,14 +83,18 @@ export async function addSliceBeside(
   slice: SliceParameters,
 ): Promise<AddedSlice> {
   const [generation, after, upTo, since] = slice;
-  const [[far = null, ...counted]] = await Promise.all([
+  const [{ counted, far }] = await Promise.all([
     inTransaction(beside, async (own) => {
       await own.query(PREPARE);
-      const [row = []] = await own.query(COUNT, slice);
-      return row;
+      const [[rounds = null, ...counted] = []] = await own.query(COUNT, slice);
+      if (rounds === null) return { counted, far: null };
+      await own.query(PLAN, ['on']);
+      const [far = null] = await own.query(COUNT_FAR, [rounds]);
+      return { counted, far };
     }),
     session.query(ADD_PLAYERS, [generation, after, upTo, since]),
   ]);
   const [[rows, newestAt = null] = []] = await session.query(ADD_COUNTED, [generation, ...counted]);
-  return { rows: Number(rows), newestAt, far };
+  if (far !== null) await session.query(ADD_FAR, [generation, ...far]);
+  return { rows: Number(rows), newestAt, far: null };
 }

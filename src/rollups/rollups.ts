@@ -2,10 +2,10 @@
 import type { Results } from '../fold/fold';
 import type { Session, Statement, Store } from '../postgres/transaction';
 import { type AddedSlice, addSliceBeside, type SliceParameters } from './beside';
-import { addDays, COUNT_ENTRIES, GAME, REVERSALS } from './days';
+import { addDays, COUNT_ENTRIES, REVERSALS } from './days';
 import { ADD_HOURS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
-import { FAR_ROUNDS, FIND_REVERSED, LAST_DAY_END, READ } from './slice';
+import { FAR_ROUNDS, FIND_REVERSED, findFar, LAST_DAY_END, PLAN, READ } from './slice';
 
 /** Adds a slice by one connection. */
 const FOLD: Statement = {
@@ -15,31 +15,13 @@ ${addDays(`${COUNT_ENTRIES} union all ${REVERSALS}`)}, ${addPlayers(`${PLAYED} u
 select ${SUM_CELLS}, ${FAR_ROUNDS}`,
 };
 
-/**
- * Adds the reversals of rounds that opened long ago, each by a lookup. The bloom index of history finds each
- * of them, in the months from the opening to the refund: Postgres skips all others. A day on each side is for
- * clocks that were set.
- */
+/** Adds the reversals of rounds that opened long ago. */
 const REVERSE_FAR: Statement = {
   name: 'rollups_reverse_far',
-  text: `with reversed as materialized (
-  select h.decided_at, coalesce(x.refunded_at, x.opened_at) as refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind,
-    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, ${GAME}, h.player_ref
-  from promo_store.refunds x
-  cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted, player_ref
-    from promo_store.history h where h.round_no = x.round_no
-      and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h where h.counted) h
-  join promo_store.feeds f on f.feed_no = h.feed_no
-  where x.round_no = any(string_to_array($2, ',')::bigint[])
-), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(REVERSALS)}
+  text: `with reversed as materialized (${findFar('$2')}), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(REVERSALS)}
 select`,
 };
 const END: Statement = { name: 'rollups_end', text: LAST_DAY_END };
-/** One scan of a slice is joined by hash, whatever the planner expects: by no loop, and without a sort. */
-const PLAN: Statement = {
-  name: 'rollups_plan',
-  text: `select set_config('enable_nestloop', $1, true), set_config('enable_mergejoin', 'off', true)`,
-};
 
 /**
  * Results of the time that history no longer has wholly. Those of the older generation have more. Sums of

@@ -3,6 +3,7 @@
  * whether higher numbers were decided later.
  */
 import { BATCH_NUMBERS } from '../fold/statements';
+import type { Statement } from '../postgres/transaction';
 import { beginOfDay, DAY } from './day';
 import { GAME } from './days';
 import { BUCKET } from './hours';
@@ -58,6 +59,27 @@ const FIND_ENTRIES = `select h.decided_at, x.refunded_at, h.operator_no, h.brand
 export const FIND_REVERSED = `refunds as materialized (${FIND_REFUNDS}), scan as materialized (${FIND_NEAREST}), reversed as materialized (${FIND_ENTRIES})`;
 /** The other refunded rounds: each is looked up. */
 export const FAR_ROUNDS = `(select string_agg(x.round_no::text, ',') from refunds x where (${IS_NEAR}) is not true)`;
+
+/**
+ * The entries of rounds that opened long ago, each by a lookup. The bloom index of history finds each of
+ * them, in the months from the opening to the refund: Postgres skips all others. A day on each side is for
+ * clocks that were set.
+ */
+export const findFar = (
+  rounds: string,
+): string => `select h.decided_at, coalesce(x.refunded_at, x.opened_at) as refunded_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, h.kind,
+    coalesce(h.currency_no, 0::smallint) as currency_no, coalesce(h.amount_minor, 0) as amount_minor, ${GAME}, h.player_ref
+  from promo_store.refunds x
+  cross join lateral (select * from (select decided_at, feed_no, brand_no, kind, currency_no, amount_minor, game_id, counted, player_ref
+    from promo_store.history h where h.round_no = x.round_no
+      and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h where h.counted) h
+  join promo_store.feeds f on f.feed_no = h.feed_no
+  where x.round_no = any(string_to_array(${rounds}, ',')::bigint[])`;
+/** One scan of a slice is joined by hash, whatever the planner expects: by no loop, and without a sort. */
+export const PLAN: Statement = {
+  name: 'rollups_plan',
+  text: `select set_config('enable_nestloop', $1, true), set_config('enable_mergejoin', 'off', true)`,
+};
 
 /** Among so many last numbers of a slice is a verdict, else the slice ends anywhere. */
 const NEWEST_NUMBERS = 4 * BATCH_NUMBERS;

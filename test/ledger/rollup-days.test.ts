@@ -5,8 +5,8 @@ import { aRollupFold, foldAll } from '../support/folds';
 import type { TestStore } from '../support/ledger';
 
 const FILL_MS = 60_000;
-/** A day has 25 batches. */
-const FILL = { events: 30_000, days: 6, lateRounds: 1_000, tail: 0, players: 300 };
+/** A day has 25 batches, and some refunds are of rounds that opened three days before. */
+const FILL = { events: 30_000, days: 6, lateRounds: 3_000, tail: 0, players: 300 };
 /** A slice has no more than some hours. */
 const SMALL = { rows: 1_000, ms: FILL_MS };
 /** The third slice has days, however slow the machine is. */
