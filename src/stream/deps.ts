@@ -34,7 +34,7 @@ export interface StreamDeps {
   readonly batchEvents: number;
   /** Whether records of different partitions share rounds; by default they share none. */
   readonly areRoundsShared?: () => boolean;
-  /** Replaces LARGE_BATCH_BYTES and AHEAD_BYTES, in tests. */
+  /** Replaces LARGE_BATCH_BYTES, in tests. */
   readonly largeBatchBytes?: number | undefined;
   readonly partitionsAtOnce: number;
 }

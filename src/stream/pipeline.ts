@@ -36,13 +36,9 @@ import { timeOf } from './position';
 /**
  * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
  * batch in flight, and grows meanwhile. A transaction costs nearly the same for one record as for a hundred.
+ * So a worker that can hardly keep up makes its batches larger, and its events cheaper.
  */
-const LARGE_BATCH_BYTES = 64 * 1024;
-/**
- * Records of lanes in flight are read ahead once this many bytes wait. With fewer, the batch would be small.
- * On a worker that can hardly keep up, waiting makes batches larger and events cheaper.
- */
-const AHEAD_BYTES = 1024 * 1024;
+const LARGE_BATCH_BYTES = 1024 * 1024;
 /**
  * A batch that is not sent or not answered after this time may wait for the store, for a lock or over a long
  * line. Until then no other small batch begins beside it.
@@ -108,7 +104,7 @@ export class Pipeline {
     // Where few records wait, their verdicts must not wait for each other. Those of an undecided lane do not
     // come soon, however many they are.
     const lanes = [...this.lanes()].filter(({ undecided }) => undecided === null);
-    const isBehind = this.inFlight.size > 0 && bytesOf(lanes) >= AHEAD_BYTES;
+    const isBehind = this.inFlight.size > 0 && bytesOf(lanes) >= LARGE_BATCH_BYTES;
     this.deps.verdictSupply?.set(isBehind && !this.isStopped);
   }
 
@@ -124,18 +120,16 @@ export class Pipeline {
     const mayBeAlone = batches.filter(({ isAlone }) => isAlone).length < Math.max(1, partitionsAtOnce - 1);
     const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
     const [first] = isTurnOfOthers ? together : this.ready;
+    const large = this.deps.largeBatchBytes ?? LARGE_BATCH_BYTES;
+    const areLate = batches.every(({ state }) => state === 'late');
     if (first?.isAlone) {
       const lane = this.smallestNewLane() ?? first;
-      return this.mayBegin(lane.queue.bytes, LARGE_BATCH_BYTES) ? [lane] : [];
+      return areLate || lane.queue.bytes >= large ? [lane] : [];
     }
-    const isShared = areRoundsShared?.() ?? false;
-    if (together.length > 0 && !isShared)
-      return this.mayBegin(bytesOf(together), LARGE_BATCH_BYTES) ? together : [];
-    const ahead = [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0);
+    const mayReadAhead = areRoundsShared?.() || together.length === 0;
+    const ahead = mayReadAhead ? [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0) : [];
     const bytes = ahead.reduce((sum, { bytesAhead }) => sum + bytesAhead, bytesOf(together));
-    const mayBegin =
-      together.length > 0 ? this.mayBegin(bytes, AHEAD_BYTES) : this.isLarge(bytes, AHEAD_BYTES);
-    return mayBegin ? [...together, ...ahead] : [];
+    return bytes >= large || (areLate && together.length > 0) ? [...together, ...ahead] : [];
   }
 
   /**
@@ -145,15 +139,6 @@ export class Pipeline {
   private smallestNewLane(): Lane | undefined {
     const fresh = [...this.ready].filter((lane) => lane.isAlone && !this.begun.has(lane));
     return fresh.sort((a, b) => a.queue.bytes - b.queue.bytes)[0];
-  }
-
-  /** Whether a batch of ready lanes may begin beside the batches in flight. */
-  private mayBegin(bytes: number, least: number): boolean {
-    return this.isLarge(bytes, least) || [...this.inFlight].every(({ state }) => state === 'late');
-  }
-
-  private isLarge(bytes: number, least: number): boolean {
-    return bytes >= (this.deps.largeBatchBytes ?? least);
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {

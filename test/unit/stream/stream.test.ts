@@ -554,7 +554,7 @@ describe('commits', () => {
       source.commitHangs = new Promise((resolve) => {
         commitNow = resolve;
       });
-      deliverBytes(0, 0, 64 * 1024);
+      deliverBytes(0, 0, MEBIBYTE);
       await settle();
       decideNow();
       for (let step = 0; step < steps; step++) await Promise.resolve();
@@ -895,8 +895,8 @@ describe('memory', () => {
 });
 
 describe('partitions that are decided at the same time', () => {
-  /** Enough bytes for a partition to take turns with others. */
-  const LARGE_BYTES = 64 * 1024;
+  /** Enough bytes for a batch beside the one in flight. */
+  const LARGE_BYTES = MEBIBYTE;
 
   /** Partitions 0 to 2 with one record of this size each, whose batches never end. */
   async function threeThatHang(bytes: number, batchEvents = 1) {
