@@ -250,6 +250,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     if (shows) await show(session, of.generation, found);
     const ms = now() - began;
     const restMs = givesWay ? restAfter(ms) : 0;
+    if (restMs > 0) await session.query(sql.HOLD, [name, holder, leaseMs + restMs]);
     return { ...step, ...folded, upTo, shows, wasCut, wasShortened, ms, restMs, ...progress };
   }
 

@@ -1,6 +1,6 @@
 /**
  * A fold gives way to the intake. Both need the CPU of one Postgres, and results may be late where events may
- * not. So while most events wait long in Kafka, the fold works for a fifth of the time.
+ * not. So while most events wait long in Kafka, the fold works for a tenth of the time.
  *
  * It gives way for five minutes at most: a Postgres that is always too small must not stop its results.
  */
@@ -16,9 +16,9 @@ const WAITED_MS = 2_000;
 /** Verdicts that are older do not count: results are as late as they may be. */
 const GIVES_WAY = '5 minutes';
 
-const RESTS_A_SLICE = 4;
-/** Below half of the lease, which the next slice renews. */
-const MOST_REST_MS = 4_000;
+const RESTS_A_SLICE = 9;
+/** After a crash in a rest, another process waits for it. */
+const MOST_REST_MS = 15_000;
 
 export interface AddedRange {
   readonly after: number;

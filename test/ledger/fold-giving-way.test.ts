@@ -30,16 +30,23 @@ async function rests(fold: ReturnType<typeof aRollupFold>): Promise<boolean> {
   }
 }
 
-test('while most events wait long in Kafka, a slice is followed by a rest of four times its length', async () => {
+test('while most events wait long in Kafka, a slice is followed by a rest of nine times its length', async () => {
   await decide('a', 1_200, 601);
   const fold = aRollupFold(store.pool);
   await fold.step();
   const stepped = await fold.step();
   expect(stepped).toMatchObject({ kind: 'slice', rows: 1_200 });
   if (stepped.kind !== 'slice') return;
-  expect(stepped.restMs).toBeCloseTo(Math.min(4_000, stepped.ms * 4));
+  expect(stepped.restMs).toBeCloseTo(Math.min(15_000, stepped.ms * 9));
   await decide('b', 1_200, 0);
   expect(await rests(fold)).toBe(false);
+});
+
+test('a fold that rests keeps its lease until the rest is over', async () => {
+  await decide('a', 1_200, 1_200);
+  const fold = aRollupFold(store.pool, { holder: 'first', leaseMs: 1 });
+  expect(await rests(fold)).toBe(true);
+  expect(await aRollupFold(store.pool, { holder: 'second' }).step()).toMatchObject({ kind: 'standby' });
 });
 
 test.each([
