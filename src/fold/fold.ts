@@ -137,7 +137,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   let turn: 'shown' | 'filling' = 'shown';
   let nextTimeCheckAt = 0;
   let unsummarizedRows = 0;
-  /** As the last slice of the shown generation found it. */
+  /** As the last slice of the shown generation found it; false once that has everything. */
   let givesWay = false;
 
   async function readGenerations(session: Session) {
@@ -238,11 +238,12 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const slice = { ...planned, upTo: end ?? planned.upTo };
     const folded = await results.fold(session, slice);
     const { upTo = slice.upTo, rows } = folded;
-    if (isShown) givesWay = await isIntakeBehind(session, { after: of.after, upTo, since, rows });
     const wasCut = upTo < slice.upTo;
     const wasShortened = slice.upTo < step.upTo;
     const shows = step.shows && upTo === step.upTo;
     const progress = progressAt(isShown ? upTo : shownIn(found)?.after, found);
+    if (isShown) givesWay = await isIntakeBehind(session, { after: of.after, upTo, since, rows });
+    else if (progress.isCaughtUp) givesWay = false;
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.

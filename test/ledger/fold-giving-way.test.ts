@@ -64,6 +64,14 @@ test('a fold that is five minutes behind no longer gives way', async () => {
   expect(await rests(aRollupFold(store.pool))).toBe(false);
 });
 
+test('a rebuild no longer gives way once the shown results have everything', async () => {
+  await decide('a', 1_200, 1_200);
+  const fold = aRollupFold(store.pool);
+  expect(await rests(fold)).toBe(true);
+  await fold.rebuild('a test');
+  expect(await rests(fold)).toBe(false);
+});
+
 test('the latest verdicts of a long slice say how the intake is', async () => {
   for (const prefix of ['a', 'b']) await decide(prefix, 600, 600);
   for (const prefix of ['c', 'd', 'e', 'f']) await decide(prefix, 100, 0);
