@@ -22,10 +22,11 @@ async function decide(prefix: string, events: number, behind: number, delayMs = 
   );
 }
 
-async function rests(fold: ReturnType<typeof aRollupFold>): Promise<boolean> {
+/** The rest after the next slice, in milliseconds. */
+async function restAfterSlice(fold: ReturnType<typeof aRollupFold>): Promise<number> {
   for (;;) {
     const stepped = await fold.step();
-    if (stepped.kind === 'slice') return stepped.restMs > 0;
+    if (stepped.kind === 'slice') return stepped.restMs;
     expect(stepped.kind).toBe('begin');
   }
 }
@@ -39,14 +40,20 @@ test('while most events wait long in Kafka, a slice is followed by a rest of nin
   if (stepped.kind !== 'slice') return;
   expect(stepped.restMs).toBeCloseTo(Math.min(15_000, stepped.ms * 9));
   await decide('b', 1_200, 0);
-  expect(await rests(fold)).toBe(false);
+  expect(await restAfterSlice(fold)).toBe(0);
 });
 
-test('a fold that rests keeps its lease until the rest is over', async () => {
+test('a fold that rests keeps its lease for its rest, and for the time of a lease', async () => {
   await decide('a', 1_200, 1_200);
-  const fold = aRollupFold(store.pool, { holder: 'first', leaseMs: 1 });
-  expect(await rests(fold)).toBe(true);
-  expect(await aRollupFold(store.pool, { holder: 'second' }).step()).toMatchObject({ kind: 'standby' });
+  const before = await store.value('select clock_timestamp()');
+  const restMs = await restAfterSlice(aRollupFold(store.pool, { leaseMs: 5_000 }));
+  expect(restMs).toBeGreaterThan(0);
+  expect(
+    await store.value(
+      `select held_until >= $1::timestamptz + ($2::float8 + 5000) * interval '1 ms' from promo_store.folds`,
+      [before, restMs],
+    ),
+  ).toBe('t');
 });
 
 test.each([
@@ -55,25 +62,25 @@ test.each([
   ['the slice has few events', 999, 999, BEHIND_MS],
 ])('a fold goes on at once where %s', async (_, events, behind, delayMs) => {
   await decide('a', events, behind, delayMs);
-  expect(await rests(aRollupFold(store.pool))).toBe(false);
+  expect(await restAfterSlice(aRollupFold(store.pool))).toBe(0);
 });
 
 test('a fold that is five minutes behind no longer gives way', async () => {
   await decide('a', 1_200, 1_200);
   await store.rows(`update promo_store.history set decided_at = decided_at - interval '5 minutes'`);
-  expect(await rests(aRollupFold(store.pool))).toBe(false);
+  expect(await restAfterSlice(aRollupFold(store.pool))).toBe(0);
 });
 
 test('a rebuild no longer gives way once the shown results have everything', async () => {
   await decide('a', 1_200, 1_200);
   const fold = aRollupFold(store.pool);
-  expect(await rests(fold)).toBe(true);
+  expect(await restAfterSlice(fold)).toBeGreaterThan(0);
   await fold.rebuild('a test');
-  expect(await rests(fold)).toBe(false);
+  expect(await restAfterSlice(fold)).toBe(0);
 });
 
 test('the latest verdicts of a long slice say how the intake is', async () => {
   for (const prefix of ['a', 'b']) await decide(prefix, 600, 600);
   for (const prefix of ['c', 'd', 'e', 'f']) await decide(prefix, 100, 0);
-  expect(await rests(aRollupFold(store.pool))).toBe(false);
+  expect(await restAfterSlice(aRollupFold(store.pool))).toBe(0);
 });
