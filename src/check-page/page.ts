@@ -4,6 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { connectionsOf, type Finding, findingJson, makeCheck, type Sighting, UNSENT } from '../check/finding';
 import type { Connection } from '../domain/reference';
 import { nameOf } from '../domain/verdict/reasons';
+import { foreignTextOf } from '../lib/foreign-text';
 import { describeFileFault, MAX_REFERENCE_BYTES, readReference } from '../reference-file/reference-file';
 import { type Example, examples, reference, version } from './data';
 import { byId, element } from './elements';
@@ -158,7 +159,11 @@ page.file.addEventListener('change', async () => {
   const [file] = page.file.files ?? [];
   if (file === undefined) return;
   markExample(undefined);
-  await load(Buffer.from(new Uint8Array(await file.arrayBuffer())), `The file ${file.name}.`);
+  const content = Buffer.from(new Uint8Array(await file.arrayBuffer()));
+  const foreign = foreignTextOf(content);
+  if (foreign === undefined) return load(content, `The file ${file.name}.`);
+  clear();
+  page.source.textContent = `The file ${file.name} ${foreign.problem}. Convert it: ${foreign.convert}`;
 });
 byId('clear', HTMLButtonElement).addEventListener('click', () => {
   clear();

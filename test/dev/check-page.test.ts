@@ -185,6 +185,22 @@ testInBrowser('a file is checked by its bytes, also where the text cannot show t
 });
 
 testInBrowser(
+  'a file that is UTF-16 is refused once, with the command that converts it',
+  async ({ page }) => {
+    await page.goto(address);
+    await paste(page, FILE);
+    const buffer = Buffer.from(FILE, 'utf16le');
+    await page.getByLabel('Or open a file').setInputFiles({ name: 'export.ndjson', mimeType: '', buffer });
+    await page
+      .getByText(
+        'The file export.ndjson is UTF-16, and must be UTF-8. Convert it: iconv -f UTF-16LE -t UTF-8 FILE',
+      )
+      .waitFor();
+    expect(await shown(page)).toEqual({ lines: '', summary: 'No events yet.' });
+  },
+);
+
+testInBrowser(
   'a file of 20,000 events is counted as by check, and the first events are listed',
   async ({ page }) => {
     await page.goto(address);
