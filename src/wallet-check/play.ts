@@ -40,7 +40,7 @@ interface Exchanged {
   readonly answer: WalletAnswer;
 }
 
-/** The attempts of a call that the wallet asks to send again, and the first wait between them. */
+/** The attempts of a call that the wallet asks to send again, and the first wait before it comes again. */
 const ATTEMPTS = 4;
 const FIRST_WAIT_MS = 100;
 
@@ -94,6 +94,8 @@ export async function playScenario(
       ...{ wrongSignature, unknownFields, newConnection, cut },
     });
     deps.checkStop();
+    // As the service does. A call that comes at once may overtake the one that lost its connection.
+    if (cut !== undefined) await deps.sleep(FIRST_WAIT_MS);
     const { path, payload, rawBody } = written;
     const sent = `POST ${path} ${rawBody ?? hide(`{"payload":${payload}}`)}${cut === undefined ? '' : ` (connection cut: ${cut.replace('_', ' ')})`}`;
     return { call: one, sent, reply, answer: interpretReply(one.action, reply, successRuleOf(profile)) };
