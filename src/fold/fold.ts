@@ -137,7 +137,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   let turn: 'shown' | 'filling' = 'shown';
   let nextTimeCheckAt = 0;
   let unsummarizedRows = 0;
-  /** As the last slice of the shown generation found it; false once that has everything. */
+  /** As the last slice of the shown generation found it; false once that adds nothing more. */
   let givesWay = false;
 
   async function readGenerations(session: Session) {
@@ -217,6 +217,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
 
   async function foldSlice(session: Session, step: SliceStep, found: Found): Promise<Stepped> {
     const { of } = step;
+    const wasTurnOfShown = turn === 'shown';
     turn = of.state === 'shown' ? 'filling' : 'shown';
     // Until it is stored, the slice counts as failed: a smaller one may succeed, whatever the failure is.
     spans[of.state] = spanAfterFailure(spans[of.state]);
@@ -243,7 +244,8 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const shows = step.shows && upTo === step.upTo;
     const progress = progressAt(isShown ? upTo : shownIn(found)?.after, found);
     if (isShown) givesWay = await isIntakeBehind(session, { after: of.after, upTo, since, rows });
-    else if (progress.isCaughtUp) givesWay = false;
+    // The shown generation passed its turn: it has all rows, or may add none. Its last finding is too old.
+    else if (progress.isCaughtUp || wasTurnOfShown) givesWay = false;
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.

@@ -79,6 +79,21 @@ test('a rebuild no longer gives way once the shown results have everything', asy
   expect(await restAfterSlice(fold)).toBe(0);
 });
 
+test('a rebuild no longer gives way where arrived rows keep the shown results from going on', async () => {
+  // More batches than the first slice of a rebuild has.
+  for (const prefix of 'bcdefghijklmnopqrstu') await decide(prefix, 1, 0);
+  await decide('a', 1_200, 1_200);
+  const fold = aRollupFold(store.pool);
+  while ((await restAfterSlice(fold)) === 0);
+  await store.rows(
+    `insert into promo_store.arrivals (operator_id, from_cell, numbers_up_to, kept, numbers) values ('x', 'b', 0, '{}', '{}')`,
+  );
+  await decide('v', 1, 0);
+  // The first slice is in the turn of the rebuild, the second one in that of the shown results.
+  expect(await restAfterSlice(fold)).toBeGreaterThan(0);
+  expect(await restAfterSlice(fold)).toBe(0);
+});
+
 test('the latest verdicts of a long slice say how the intake is', async () => {
   for (const prefix of ['a', 'b']) await decide(prefix, 600, 600);
   for (const prefix of ['c', 'd', 'e', 'f']) await decide(prefix, 100, 0);
