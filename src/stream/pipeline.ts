@@ -81,7 +81,11 @@ export class Pipeline {
 
   /** A lane has records to gather, or to read ahead. */
   onReady(lane: Lane): void {
-    if (lane.isReady) this.ready.add(lane);
+    if (lane.isReady) {
+      // Its place of the last turn may still be in the list, in front of lanes that have waited longer.
+      this.ready.delete(lane);
+      this.ready.add(lane);
+    }
     this.schedulePump();
   }
 
@@ -239,8 +243,16 @@ interface GatheredPart {
   readonly envelopes: Envelope[];
   /** Timestamp of its last record. */
   readUpTo: number;
+  /** Of its lane, as the room of the batch counts them. */
+  decompressedBytes: number;
   /** The batch takes no further record of the lane. */
   isDrained: boolean;
+}
+
+/** The rest of the limits of a batch. */
+interface Room extends BatchSize {
+  /** No further chunk is opened where none are left. */
+  decompressedBytes: number;
 }
 
 /**
@@ -256,52 +268,51 @@ async function gather(
   areRoundsShared: boolean,
   batchEvents: number,
 ): Promise<GatheredPart[]> {
-  const room: BatchSize = { events: batchEvents, bytes: MAX_BATCH_BYTES };
+  const room: Room = {
+    ...{ events: batchEvents, bytes: MAX_BATCH_BYTES, decompressedBytes: MAX_DECOMPRESSED_BYTES },
+  };
   const runs = areRoundsShared ? Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE) : 1;
   const run: BatchSize = { events: Math.ceil(room.events / runs), bytes: Math.ceil(room.bytes / runs) };
   const gathered: GatheredPart[] = [];
-  const mayOpen = () =>
-    gathered.reduce((sum, { lane }) => sum + lane.queue.decompressedBytes, 0) < MAX_DECOMPRESSED_BYTES;
   for (const lane of lanes) {
-    if (room.events <= 0 || room.bytes <= 0 || !mayOpen()) break;
+    if (room.events <= 0 || room.bytes <= 0 || room.decompressedBytes <= 0) break;
     // Another batch may have taken its records meanwhile.
     if (!lane.isReady && lane.bytesAhead === 0) continue;
-    const each = { lane, part: lane.begin(), envelopes: [], readUpTo: 0, isDrained: false };
-    if (await takeRun(each, run, room, true)) gathered.push(each);
+    const part = lane.begin();
+    const each = { lane, part, envelopes: [], readUpTo: 0, decompressedBytes: 0, isDrained: false };
+    if (await takeRun(each, run, room)) gathered.push(each);
   }
   while (room.events > 0 && room.bytes > 0) {
     const next = furthestBehind(gathered);
     // Further records of the others may belong to rounds that this lane continues in its next part.
     if (next === undefined || next.part.isFull) break;
-    await takeRun(next, run, room, mayOpen());
+    await takeRun(next, run, room);
   }
   return gathered;
 }
 
 /** By time. Of lanes at the same time, the one with fewer records. */
 function furthestBehind(gathered: readonly GatheredPart[]): GatheredPart | undefined {
-  return gathered
-    .filter(({ isDrained }) => !isDrained)
-    .sort((a, b) => a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length)[0];
+  let behind: GatheredPart | undefined;
+  for (const each of gathered)
+    if (!each.isDrained && (behind === undefined || compareReadUpTo(each, behind) < 0)) behind = each;
+  return behind;
 }
 
-/**
- * Takes one run of records.
- *
- * @param mayOpen whether a further chunk of records may be decompressed
- * @returns whether the lane takes part in the batch
- */
-async function takeRun(
-  gathered: GatheredPart,
-  run: BatchSize,
-  room: BatchSize,
-  mayOpen: boolean,
-): Promise<boolean> {
+function compareReadUpTo(a: GatheredPart, b: GatheredPart): number {
+  return a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length;
+}
+
+/** Takes one run of records. @returns whether the lane takes part in the batch */
+async function takeRun(gathered: GatheredPart, run: BatchSize, room: Room): Promise<boolean> {
   const { lane, part, envelopes } = gathered;
   const limit = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
-  const read = await lane.read(part, limit, mayOpen);
+  const read = await lane.read(part, limit, room.decompressedBytes > 0);
   if (read === null) return false;
   envelopes.push(...read.envelopes);
+  const { decompressedBytes } = lane.queue;
+  room.decompressedBytes -= decompressedBytes - gathered.decompressedBytes;
+  gathered.decompressedBytes = decompressedBytes;
   room.events -= read.envelopes.length;
   room.bytes -= read.bytes;
   gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);

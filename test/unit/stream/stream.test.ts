@@ -1076,6 +1076,17 @@ describe('a batch of several partitions', () => {
     expect([first, second]).toEqual([[[0, 100]], [[1, 20]]]);
   });
 
+  it('is of the partition that has waited longest, where one is decided at a time [U3]', async () => {
+    const batches: number[][] = [];
+    const onBatch = (partitions: readonly number[]) => void batches.push([...partitions]);
+    const { clock, assign, deliver } = setUp({ onBatch, partitionsAtOnce: 1, batchEvents: 2 });
+    await assign(0, 1);
+    deliver(0, [0, 1, 2, 3, 4, 5]);
+    deliver(1, [0, 1, 2, 3]);
+    await clock.pass(0);
+    expect(batches).toEqual([[0], [1], [0], [1], [0]]);
+  });
+
   it('is left to the others, however many partitions in trouble wait for the store [U3]', async () => {
     const tries = new Map<number, number>();
     const { clock, decided, assign, deliver } = setUp({
