@@ -44,11 +44,18 @@ format: install ## write all sources in the style that lint checks
 generate: dev-build ## write the generated files, docs/tables.md among them (uses or starts Postgres)
 	@node build/dev/generate.js && node build/dev/generate.js tables
 
-build: install ## compile to dist/
+# What is older than its sources is made again. The file of a target is the sign of its whole build, and goes if the build fails.
+.DELETE_ON_ERROR:
+SOURCES := $(shell find src dev -type f) package.json tsconfig.json
+dist/cli.js: node_modules/.package-lock.json $(SOURCES)
 	@npm run --silent build
 
-dev-build: build ## compile the tools of dev/ to build/
+build/dev/test.js: dist/cli.js
 	@npm run --silent build:dev
+
+build: dist/cli.js ## compile to dist/
+
+dev-build: build/dev/test.js ## compile the tools of dev/ to build/
 
 install: node_modules/.package-lock.json ## install the packages of package-lock.json
 
