@@ -25,7 +25,7 @@ export const LAYERS = [
   { name: 'bench', minutes: 2.1 },
   { name: 'containers', minutes: 3.3 },
 ] as const;
-/** Build, style, types and generated files, which the runner itself checks; each one counts as a test. */
+/** Style, types and generated files, which the runner itself checks; each one counts as a test. */
 export const CHECKS = 'checks';
 /** Layers that use a whole core, and have no time limit of less than seconds. They run beside the others. */
 export const COMPUTING: readonly string[] = ['fuzz', 'simulation', 'chart', 'mutants'];

@@ -1,8 +1,8 @@
 /**
- * The runner behind `make test`: `node build/dev/test.js [LAYER...]`. It builds, checks style, types and
- * generated files, runs the Jest projects, and prints the result of each layer. The last line is `N passed, N
- * failed`. The exit code is 1 if a test failed or a layer ran no test. Details are in
- * build/test-results.json, and Jest's own in build/jest-results*.json.
+ * The runner behind `make test`: `node build/dev/test.js [LAYER...]`. It checks style, types and generated
+ * files, runs the Jest projects, and prints the result of each layer. The last line is `N passed, N failed`.
+ * The exit code is 1 if a test failed or a layer ran no test. Details are in build/test-results.json, and
+ * Jest's own in build/jest-results*.json.
  *
  * Two runs share the cores. Tests on servers wait for most of their time. The checks and the computing layers
  * take the idle cores meanwhile, at a lower priority: so they delay no test with a time limit. The layers
@@ -69,11 +69,6 @@ interface CheckProgram {
   readonly args: readonly string[];
 }
 
-/** Before all others: tests run what these build. */
-const BUILDS: readonly CheckProgram[] = [
-  { name: 'build', args: [TSC, '-p', 'tsconfig.json'] },
-  { name: 'build of the tools', args: [TSC, '-p', join('dev', 'tsconfig.json')] },
-];
 const CHECK_PROGRAMS: readonly CheckProgram[] = [
   { name: 'style', args: [BIOME, 'check', '--error-on-warnings', '.'] },
   { name: 'types', args: [TSC, '--noEmit', '-p', join('test', 'tsconfig.json')] },
@@ -102,7 +97,6 @@ async function main(names: readonly string[]): Promise<number> {
     for (const { name, args } of programs) results.push(await check(name, args, lower));
     seconds.set(CHECKS, (seconds.get(CHECKS) ?? 0) + (performance.now() - began) / 1000);
   };
-  await checkAll(BUILDS);
   const add = (jest: JestResults) => {
     results.push(...jest.results);
     for (const [layer, taken] of jest.seconds) seconds.set(layer, taken);
