@@ -5,7 +5,7 @@ import type { Session, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
 import type { PromotionWindow } from '../promotions/calendar';
-import type { PlayerProgress, StoredProgress } from '../promotions/player-progress';
+import type { PlayerProgress } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
 import { finiteMicrosOf, timestampText } from './times';
 
@@ -15,9 +15,6 @@ export interface StoredWindow {
   readonly version: CountedVersion;
   readonly window: PromotionWindow;
 }
-
-/** The progress of a player, and the number of its window. */
-export type Placed = readonly [windowNo: number, progress: PlayerProgress];
 
 const NUMBER_WINDOWS: Statement = {
   name: 'promotions_number_windows',
@@ -83,25 +80,26 @@ cross join lateral (select * from promo_store.promotion_attempts a
   where a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref offset 0) a`,
 };
 
-/** The place of the stored row of progress, in a transaction in which nobody else changes it. */
-export type RowPlaces = Map<PlayerProgress, string>;
+/** The number of the window of progress, which has one already. */
+export function windowNoOf({ place: { windowNo } }: PlayerProgress): number {
+  if (windowNo === null) throw new RangeError('progress of the slice has no window with a number');
+  return windowNo;
+}
 
-/** Restores progress as the last slice left it. @param rowPlaces gets the places of the rows that exist */
+/** Restores progress as the last slice left it. */
 export async function loadProgress(
   session: Session,
   generation: number,
-  placed: readonly Placed[],
-  rowPlaces: RowPlaces,
+  all: readonly PlayerProgress[],
 ): Promise<void> {
-  const attempted: Placed[] = [];
-  await inParts(placed, async (part) => {
-    for (const [no, rowPlace, hasAttempts, ...row] of await session.query(LOAD, keysOf(generation, part))) {
-      const place = part[Number(no) - 1];
-      if (place === undefined || rowPlace == null) throw new RangeError(`there is no place ${no}`);
-      place[1].restore(storedProgressOf(row));
-      rowPlaces.set(place[1], rowPlace);
+  const attempted: PlayerProgress[] = [];
+  await inParts(all, async (part) => {
+    for (const row of await session.query(LOAD, keysOf(generation, part))) {
+      const progress = part[Number(row[0]) - 1];
+      if (progress === undefined) throw new RangeError(`there is no place ${row[0]}`);
+      restore(progress, row);
       // Ranks change by the events of others, which save no progress of the player.
-      if (hasAttempts === 't' || place[1].promotion.goal.rule === 'rank') attempted.push(place);
+      if (row[2] === 't' || progress.promotion.goal.rule === 'rank') attempted.push(progress);
     }
   });
   await inParts(attempted, (part) => loadAttempts(session, generation, part));
@@ -129,11 +127,15 @@ async function inParts<T>(all: readonly T[], work: (part: readonly T[]) => Promi
   await Promise.all(running);
 }
 
-async function loadAttempts(session: Session, generation: number, placed: readonly Placed[]): Promise<void> {
+async function loadAttempts(
+  session: Session,
+  generation: number,
+  part: readonly PlayerProgress[],
+): Promise<void> {
   const found = new Map<PlayerProgress, [number, OrdinalAttempt][]>();
-  const rows = await session.query(LOAD_ATTEMPTS, keysOf(generation, placed));
+  const rows = await session.query(LOAD_ATTEMPTS, keysOf(generation, part));
   for (const [no, ordinal, attempt, isHeld, decidedNo, decidedAt, confirmsAt] of rows) {
-    const [, progress] = placed[Number(no) - 1] ?? [];
+    const progress = part[Number(no) - 1];
     if (progress === undefined) throw new RangeError(`there is no place ${no}`);
     const at = BigInt(decidedAt ?? 0);
     const isAttained = isHeld === 't';
@@ -151,25 +153,27 @@ async function loadAttempts(session: Session, generation: number, placed: readon
   for (const [progress, attempts] of found) progress.restoreAttempts(new Attempts(attempts));
 }
 
-function keysOf(generation: number, placed: readonly Placed[]): unknown[] {
-  return [
-    generation,
-    arrays.int4(placed.map(([windowNo]) => windowNo)),
-    arrays.text(placed.map(([, { playerRef }]) => playerRef)),
-  ];
+function keysOf(generation: number, part: readonly PlayerProgress[]): unknown[] {
+  return [generation, arrays.int4(part.map(windowNoOf)), arrays.text(part.map(({ playerRef }) => playerRef))];
 }
 
-function storedProgressOf([attained, score, scoredNo, item, currency, amount, several]: Row): StoredProgress {
-  return {
-    rows:
-      several == null
-        ? item == null
-          ? []
-          : [{ item, currency: currency ?? '', value: BigInt(amount ?? 0) }]
-        : severalValuesOf(several),
-    ...{ attained: Number(attained), score: BigInt(score ?? 0) },
-    scoredNo: scoredNo == null ? null : Number(scoredNo),
-  };
+/** Columns are read by place: a slice has tens of thousands of rows, and a list of the rest costs memory. */
+function restore(progress: PlayerProgress, row: Row): void {
+  const scoredNo = row[5] ?? null;
+  progress.rowPlace = row[1] ?? null;
+  progress.restore({
+    rows: valuesOfRow(row),
+    attained: Number(row[3]),
+    score: BigInt(row[4] ?? 0),
+    scoredNo: scoredNo === null ? null : Number(scoredNo),
+  });
+}
+
+function valuesOfRow(row: Row): ProgressRow[] {
+  const several = row[9] ?? null;
+  if (several !== null) return severalValuesOf(several);
+  const item = row[6] ?? null;
+  return item === null ? [] : [{ item, currency: row[7] ?? '', value: BigInt(row[8] ?? 0) }];
 }
 
 /** @param json an array of the items, the currencies and the amounts */
@@ -226,57 +230,43 @@ const CHANGE: Statement = {
 ) select count(*) from changed`,
 };
 
-/** Writes the progress that the slice changed. @param rowPlaces from loadProgress in the same transaction */
+/** Writes the progress that the slice changed. Its rows are at their places since loadProgress. */
 export async function saveProgress(
   session: Session,
   generation: number,
-  placed: readonly Placed[],
-  rowPlaces: RowPlaces,
+  all: readonly PlayerProgress[],
 ): Promise<void> {
-  const added = placed.filter(([, progress]) => !rowPlaces.has(progress));
+  const added = all.filter(({ rowPlace }) => rowPlace === null);
   await inParts(added, async (part) => {
     await session.query(ADD, [...keysOf(generation, part), ...valuesOf(part)]);
   });
-  const changed = placed.filter(([, progress]) => rowPlaces.has(progress));
+  const changed = all.filter(({ rowPlace }) => rowPlace !== null);
   await inParts(changed, async (part) => {
-    const places = arrays.text(part.map(([, progress]) => rowPlaces.get(progress) ?? null));
+    const places = arrays.text(part.map(({ rowPlace }) => rowPlace));
     const [[count] = []] = await session.query(CHANGE, [places, ...valuesOf(part)]);
     if (Number(count) !== part.length)
       throw new RangeError(`${part.length} rows of progress change, and the store found ${count}`);
   });
 }
 
-/** One pass: a slice has tens of thousands of them. */
-function valuesOf(placed: readonly Placed[]): unknown[] {
-  const texts = (): (string | null)[] => [];
-  const [item, currency, amount] = [texts(), texts(), texts()];
-  const [items, currencies, amounts] = [texts(), texts(), texts()];
-  const attained: number[] = [];
-  const hasAttempts: boolean[] = [];
-  const score: bigint[] = [];
-  const scoredNo: (number | null)[] = [];
-  const changedNo: number[] = [];
-  const changedAt: bigint[] = [];
-  for (const [, progress] of placed) {
-    const rows = progress.rows();
-    const single = rows.length === 1 ? rows[0] : undefined;
-    item.push(single === undefined ? null : single.item);
-    currency.push(single === undefined ? null : single.currency);
-    amount.push(single === undefined ? null : single.value.toString());
-    items.push(single === undefined ? arrayText(rows.map((row) => row.item)) : null);
-    currencies.push(single === undefined ? arrayText(rows.map((row) => row.currency)) : null);
-    amounts.push(single === undefined ? `{${rows.map(({ value }) => value).join()}}` : null);
-    attained.push(progress.attained);
-    hasAttempts.push(progress.hasAttempts);
-    score.push(progress.score);
-    scoredNo.push(progress.scoredNo);
-    changedNo.push(progress.lastStep?.changeNo ?? 0);
-    changedAt.push(progress.lastStep?.at ?? 0n);
-  }
+function valuesOf(part: readonly PlayerProgress[]): unknown[] {
+  const single = part.map((progress) => (progress.rows().length === 1 ? progress.rows()[0] : undefined));
+  const several = part.map((progress, index) => (single[index] === undefined ? progress.rows() : undefined));
+  const texts = (rows: readonly (readonly ProgressRow[] | undefined)[], of: (row: ProgressRow) => string) =>
+    arrays.text(rows.map((each) => (each === undefined ? null : arrayText(each.map(of)))));
   return [
-    ...[item, currency, amount, items, currencies, amounts].map((column) => arrays.text(column)),
-    ...[arrays.int4(attained), arrays.bool(hasAttempts), arrays.numeric(score), arrays.int8(scoredNo)],
-    ...[arrays.int8(changedNo), arrays.timestamptz(changedAt)],
+    arrays.text(single.map((row) => row?.item ?? null)),
+    arrays.text(single.map((row) => row?.currency ?? null)),
+    arrays.text(single.map((row) => row?.value.toString() ?? null)),
+    texts(several, ({ item }) => item),
+    texts(several, ({ currency }) => currency),
+    texts(several, ({ value }) => value.toString()),
+    arrays.int4(part.map(({ attained }) => attained)),
+    arrays.bool(part.map(({ hasAttempts }) => hasAttempts)),
+    arrays.numeric(part.map(({ score }) => score)),
+    arrays.int8(part.map(({ scoredNo }) => scoredNo)),
+    arrays.int8(part.map(({ lastStep }) => lastStep?.changeNo ?? 0)),
+    arrays.timestamptz(part.map(({ lastStep }) => lastStep?.at ?? 0n)),
   ];
 }
 
@@ -300,19 +290,19 @@ on conflict (generation, window_no, player_ref, ordinal) do update set attempt =
 export async function saveAttempts(
   session: Session,
   generation: number,
-  changed: readonly (readonly [...Placed, ordinals: readonly number[]])[],
+  changed: ReadonlyMap<PlayerProgress, readonly number[]>,
 ): Promise<void> {
-  const rows = changed.flatMap(([windowNo, progress, ordinals]) =>
+  const rows = [...changed].flatMap(([progress, ordinals]) =>
     [...new Set(ordinals)].flatMap((ordinal) => {
       const attempt = progress.attempts.get(ordinal);
-      return attempt === undefined ? [] : [{ windowNo, playerRef: progress.playerRef, ordinal, attempt }];
+      return attempt === undefined ? [] : [{ progress, ordinal, attempt }];
     }),
   );
   if (rows.length === 0) return;
   await session.query(SAVE_ATTEMPTS, [
     generation,
-    arrays.int4(rows.map(({ windowNo }) => windowNo)),
-    arrays.text(rows.map(({ playerRef }) => playerRef)),
+    arrays.int4(rows.map(({ progress }) => windowNoOf(progress))),
+    arrays.text(rows.map(({ progress }) => progress.playerRef)),
     arrays.int4(rows.map(({ ordinal }) => ordinal)),
     arrays.int4(rows.map(({ attempt }) => attempt.attempt)),
     arrays.bool(rows.map(({ attempt }) => attempt.held !== null)),

@@ -76,7 +76,7 @@ export async function countParts(
 ): Promise<readonly SlicePart[]> {
   let begunParts = 0;
   const read = () => {
-    const part = rowsOfSlice.size < limits.progress ? parts[begunParts] : undefined;
+    const part = rowsOfSlice.counting.found.length < limits.progress ? parts[begunParts] : undefined;
     if (part === undefined) return null;
     begunParts++;
     return begun(readPages(part));

@@ -1,12 +1,11 @@
 /** The progress that a slice needs, with the numbers of its windows, and the rows that change it. */
-import type { PromotionWindow } from '../promotions/calendar';
-import { Counting, type CreditedProgress, hitsOf } from '../promotions/counting';
+import { Counting, type CreditedProgress } from '../promotions/counting';
 import type { Credit } from '../promotions/matching';
-import type { PlayerProgress } from '../promotions/player-progress';
+import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import type { DueWindow } from './board-rows';
 import type { CountedVersion } from './counted-versions';
 import type { CountedRow } from './credits';
-import type { Placed, StoredWindow } from './progress-rows';
+import type { StoredWindow } from './progress-rows';
 
 /** A row that changes progress. */
 export interface MatchedRow {
@@ -43,18 +42,11 @@ class Reversal {
   }
 }
 
-/** A window of the slice; null: it has no number yet. */
-interface SliceWindow extends Omit<StoredWindow, 'windowNo'> {
-  windowNo: number | null;
-}
-
 export class SliceRows {
-  readonly counting: Counting;
-  /** Progress that is not restored yet. */
-  private fresh: PlayerProgress[] = [];
-  /** By version and key. */
-  private readonly windows = new Map<CountedVersion, Map<string, SliceWindow>>();
-  private readonly found = new Map<PlayerProgress, SliceWindow>();
+  readonly counting: Counting<CountedVersion>;
+  /** So much progress was looked at by takeFresh. Of it, this is not restored yet. */
+  private lookedAt = 0;
+  private unrestored: readonly PlayerProgress[] = [];
 
   constructor(private readonly versions: readonly CountedVersion[]) {
     this.counting = new Counting(versions);
@@ -71,12 +63,8 @@ export class SliceRows {
     const part: MatchedRow[] = [];
     for await (const page of pages)
       for (const { entry, playerRef, sign, changeNo, at, matchedAt } of page) {
-        const hits = hitsOf(this.versions, entry, matchedAt);
-        if (hits.length === 0) continue;
-        const credited = hits.map(({ version, window, credits }) => ({
-          progress: this.progressOf(version, window, playerRef),
-          credits,
-        }));
+        const credited = this.counting.match(entry, playerRef, matchedAt);
+        if (credited.length === 0) continue;
         if (entry.reversesEntryId === null) {
           part.push({ changeNo, at, sign, credited });
           continue;
@@ -100,72 +88,24 @@ export class SliceRows {
   }
 
   /** The windows of the slice that have no number yet. */
-  windowsToNumber(): Omit<StoredWindow, 'windowNo'>[] {
-    const windows = [...this.windows.values()].flatMap((byKey) => [...byKey.values()]);
-    return windows.filter(({ windowNo }) => windowNo === null);
+  windowsToNumber(): ProgressWindow<CountedVersion>[] {
+    return [...this.counting.windows()].filter(({ windowNo }) => windowNo === null);
   }
 
   number(windows: readonly StoredWindow[]): void {
-    for (const { windowNo, version, window } of windows) this.windowOf(version, window).windowNo = windowNo;
-  }
-
-  progressOf(version: CountedVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
-    const progress = this.counting.progressOf(version, window, playerRef);
-    if (!this.found.has(progress)) {
-      this.found.set(progress, this.windowOf(version, window));
-      this.fresh.push(progress);
-    }
-    return progress;
-  }
-
-  /** How many players have progress in memory, each window of each version counted. */
-  get size(): number {
-    return this.found.size;
+    for (const { windowNo, version, window } of windows)
+      this.counting.windowOf(version, window).windowNo = windowNo;
   }
 
   /**
    * The progress that was found since the last call: it is to be restored. The next part may be matched in
    * between, and its windows have no numbers yet. Their progress comes with the next call.
    */
-  takeFresh(): Placed[] {
-    const fresh: Placed[] = [];
-    const later: PlayerProgress[] = [];
-    for (const progress of this.fresh) {
-      const window = this.found.get(progress);
-      if (window?.windowNo == null) later.push(progress);
-      else fresh.push([window.windowNo, progress]);
-    }
-    this.fresh = later;
-    return fresh;
+  takeFresh(): PlayerProgress[] {
+    const { found } = this.counting;
+    const fresh = [...this.unrestored, ...found.slice(this.lookedAt)];
+    this.lookedAt = found.length;
+    this.unrestored = fresh.filter(({ place }) => place.windowNo === null);
+    return this.unrestored.length === 0 ? fresh : fresh.filter(({ place }) => place.windowNo !== null);
   }
-
-  private windowOf(version: CountedVersion, window: PromotionWindow): SliceWindow {
-    let byKey = this.windows.get(version);
-    if (byKey === undefined) {
-      byKey = new Map();
-      this.windows.set(version, byKey);
-    }
-    let found = byKey.get(window.key);
-    if (found === undefined) {
-      found = { windowNo: null, version, window };
-      byKey.set(window.key, found);
-    }
-    return found;
-  }
-
-  /** The version and the window of progress. */
-  placeOf(progress: PlayerProgress): StoredWindow {
-    const found = this.found.get(progress);
-    if (found === undefined) throw new RangeError('no such progress in the slice');
-    if (!isNumbered(found)) throw new RangeError('progress of the slice has no window with a number');
-    return found;
-  }
-
-  all(): Placed[] {
-    return [...this.found.keys()].map((progress) => [this.placeOf(progress).windowNo, progress]);
-  }
-}
-
-function isNumbered(window: SliceWindow): window is SliceWindow & StoredWindow {
-  return window.windowNo !== null;
 }

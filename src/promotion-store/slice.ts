@@ -5,6 +5,7 @@
  * Rows are counted part by part, so that memory holds the progress that they change, and few of them.
  */
 import type { Session } from '../postgres/transaction';
+import type { ProgressWindow } from '../promotions/player-progress';
 import * as boardRows from './board-rows';
 import { enterCompletions } from './completions';
 import { takeJoined } from './joins';
@@ -37,7 +38,6 @@ interface SliceBoard extends stored.StoredWindow {
 }
 
 export class CountedSlice {
-  private readonly rowPlaces: stored.RowPlaces = new Map();
   private readonly boards = new Map<number, SliceBoard>();
 
   constructor(
@@ -56,7 +56,7 @@ export class CountedSlice {
       const version = rowsOfSlice.versionOf(each);
       if (version === undefined) continue;
       rowsOfSlice.number([{ ...each, version }]);
-      const progress = rowsOfSlice.progressOf(version, each.window, each.playerRef);
+      const progress = rowsOfSlice.counting.progressOf(version, each.window, each.playerRef);
       const { changeNo, at } = each;
       // Without credits, the row is only a step at which progress is judged.
       rows.push({ changeNo, at, sign: 1n, credited: [{ progress, credits: [] }] });
@@ -104,25 +104,16 @@ export class CountedSlice {
       const version = rowsOfSlice.versionOf(each);
       if (version === undefined) continue;
       rowsOfSlice.number([{ ...each, version }]);
-      rowsOfSlice.progressOf(version, each.window, each.playerRef);
+      rowsOfSlice.counting.progressOf(version, each.window, each.playerRef);
     }
     await this.prepare(due, asOf);
     const { entries, changed } = rowsOfSlice.counting.endSlice(asOf);
     await stored.saveProgress(
       session,
       generation,
-      rowsOfSlice.all().filter(([, { lastStep }]) => lastStep !== null),
-      this.rowPlaces,
+      rowsOfSlice.counting.found.filter(({ lastStep }) => lastStep !== null),
     );
-    await stored.saveAttempts(
-      session,
-      generation,
-      [...changed].map(([progress, ordinals]) => [
-        rowsOfSlice.placeOf(progress).windowNo,
-        progress,
-        ordinals,
-      ]),
-    );
+    await stored.saveAttempts(session, generation, changed);
     const closing = [...this.boards.values()].filter(({ isOpen, wasClosed }) => isOpen && !wasClosed);
     await boardRows.closeBoards(
       session,
@@ -132,7 +123,7 @@ export class CountedSlice {
     if (!isShown) return;
     await enterCompletions(
       session,
-      entries.map(([progress, entry]) => [rowsOfSlice.placeOf(progress).windowNo, entry]),
+      entries.map(([progress, entry]) => [stored.windowNoOf(progress), entry]),
     );
   }
 
@@ -140,21 +131,26 @@ export class CountedSlice {
   private async touchBoards(rows: readonly MatchedRow[]): Promise<SliceBoard[]> {
     const { generation, rowsOfSlice } = this.options;
     if (!rowsOfSlice.hasBoards) return [];
-    const touched = new Map<number, stored.StoredWindow & { latest: bigint; rows: number }>();
+    const touched = new Map<ProgressWindow, { latest: bigint; rows: number }>();
     for (const { at, credited } of rows)
       for (const { progress } of credited) {
-        if (progress.promotion.goal.rule !== 'rank') continue;
-        const place = rowsOfSlice.placeOf(progress);
-        const found = touched.get(place.windowNo);
-        if (found === undefined) touched.set(place.windowNo, { ...place, latest: at, rows: 1 });
+        const { place } = progress;
+        if (place.version.promotion.goal.rule !== 'rank') continue;
+        const found = touched.get(place);
+        if (found === undefined) touched.set(place, { latest: at, rows: 1 });
         else {
           found.rows++;
           if (at > found.latest) found.latest = at;
         }
       }
-    const unknown = [...touched.keys()].filter((windowNo) => !this.boards.has(windowNo));
+    const windows = [...rowsOfSlice.counting.windows()].flatMap((place) => {
+      const { version, window, windowNo } = place;
+      const found = touched.get(place);
+      return found === undefined || windowNo === null ? [] : [{ version, window, windowNo, ...found }];
+    });
+    const unknown = windows.map(({ windowNo }) => windowNo).filter((windowNo) => !this.boards.has(windowNo));
     const closed = await boardRows.closedBoards(this.session, generation, unknown);
-    return [...touched.values()].map((each) => {
+    return windows.map((each) => {
       const board = this.boards.get(each.windowNo);
       if (board === undefined) {
         const made = { ...each, wasClosed: closed.has(each.windowNo), isOpen: false };
@@ -175,7 +171,8 @@ export class CountedSlice {
    */
   private async prepare(boards: readonly SliceBoard[], asOf: bigint | null): Promise<void> {
     const { generation, rowsOfSlice, isEmpty } = this.options;
-    const { judge } = rowsOfSlice.counting;
+    const { counting } = rowsOfSlice;
+    const { judge } = counting;
     const opened: [SliceBoard, players: readonly string[], isNew: boolean][] = [];
     for (const board of boards) {
       const { windowNo, version, window, wasClosed, latest, rows, isOpen } = board;
@@ -185,16 +182,16 @@ export class CountedSlice {
       const { goal } = version.promotion;
       const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + rows;
       const players = await boardRows.rankedPlayers(this.session, generation, windowNo, most);
-      for (const playerRef of players) rowsOfSlice.progressOf(version, window, playerRef);
+      for (const playerRef of players) counting.progressOf(version, window, playerRef);
       opened.push([board, players, !isOpen]);
       board.isOpen = true;
     }
     const fresh = rowsOfSlice.takeFresh();
-    if (!isEmpty) await stored.loadProgress(this.session, generation, fresh, this.rowPlaces);
-    for (const [, progress] of fresh) if (progress.hasAttempts) judge.await(progress);
+    if (!isEmpty) await stored.loadProgress(this.session, generation, fresh);
+    for (const progress of fresh) judge.await(progress);
     for (const [{ version, window, wasClosed }, players, isNew] of opened) {
       const board = judge.boardOf({ promotion: version.promotion, window });
-      for (const playerRef of players) board.players.add(rowsOfSlice.progressOf(version, window, playerRef));
+      for (const playerRef of players) board.players.add(counting.progressOf(version, window, playerRef));
       if (isNew && wasClosed) board.restoreClosed();
     }
   }

@@ -8,26 +8,16 @@ import { BEFORE_ALL, type PromotionWindow } from './calendar';
 import { Judge, type SliceEnd } from './judging';
 import type { CountedEntry } from './ledger-entry';
 import { type Credit, matchEntry } from './matching';
-import { PlayerProgress } from './player-progress';
-import type { CompiledPromotion } from './terms';
+import { type NumberedPromotion, PlayerProgress, type ProgressWindow } from './player-progress';
 
 /** A version of a promotion, and the windows that it counts. */
-export interface PromotionVersion {
-  readonly version: number;
-  readonly promotion: CompiledPromotion;
+export interface PromotionVersion extends NumberedPromotion {
   /** It counts windows that begin at this time or later; null: all. */
   readonly since: bigint | null;
   /** It counts windows that begin before this time; null: all, BEFORE_ALL: none. */
   readonly until: bigint | null;
   /** It counts no row that was made at this time or later; null: the promotion is not removed. */
   readonly removedAt: bigint | null;
-}
-
-/** A window of a version in which an entry counts. */
-export interface Hit<V extends PromotionVersion = PromotionVersion> {
-  readonly version: V;
-  readonly window: PromotionWindow;
-  readonly credits: readonly Credit[];
 }
 
 /** The credits of an entry in the progress of one player. */
@@ -39,41 +29,42 @@ export interface CreditedProgress {
 /** The verdict, or the change of an attribution, that changes progress. */
 export type CountedStep = ProgressStep & { readonly changeNo: number };
 
-/** The windows in which an entry counts. @param at when the row was made, in microseconds since 1970 */
-export function hitsOf<V extends PromotionVersion>(
-  versions: readonly V[],
-  entry: CountedEntry,
-  at: bigint,
-): Hit<V>[] {
-  let hits: Hit<V>[] = [];
-  for (const version of versions) {
-    if (version.removedAt !== null && at >= version.removedAt) continue;
-    const match = matchEntry(version.promotion, entry);
-    if (match === undefined || 'miss' in match || !isOf(version, match.window)) continue;
-    hits = appended(hits, { version, window: match.window, credits: match.credits });
-  }
-  return hits;
+/** A window with the progress of its players. */
+interface CountedWindow<V extends PromotionVersion> extends ProgressWindow<V> {
+  readonly players: Map<string, PlayerProgress>;
 }
 
-export class Counting {
+const NOTHING: readonly CreditedProgress[] = [];
+
+export class Counting<V extends PromotionVersion = PromotionVersion> {
   readonly judge = new Judge();
   /** By version, key of the window, and player. */
-  private readonly players = new Map<PromotionVersion, Map<string, Map<string, PlayerProgress>>>();
+  private readonly players = new Map<V, Map<string, CountedWindow<V>>>();
   /** The step in progress, and the progress that it has changed so far. */
   private step: CountedStep = { changeNo: 0, at: 0n };
-  private readonly changed = new Set<PlayerProgress>();
+  private changed: PlayerProgress[] = [];
+  private readonly made: PlayerProgress[] = [];
 
-  constructor(private readonly versions: readonly PromotionVersion[]) {
+  constructor(private readonly versions: readonly V[]) {
     for (const version of versions) this.players.set(version, new Map());
   }
 
   /** @param sign -1n takes the entry from a player to whom it was credited before */
   add(entry: CountedEntry, playerRef: string, sign: 1n | -1n, step: CountedStep): void {
-    const credited = hitsOf(this.versions, entry, step.at).map(({ version, window, credits }) => ({
-      progress: this.progressOf(version, window, playerRef),
-      credits,
-    }));
-    this.addCredits(credited, sign, step);
+    this.addCredits(this.match(entry, playerRef, step.at), sign, step);
+  }
+
+  /** The progress in which an entry counts. @param at when the row was made, in microseconds since 1970 */
+  match(entry: CountedEntry, playerRef: string, at: bigint): readonly CreditedProgress[] {
+    let credited: readonly CreditedProgress[] = NOTHING;
+    for (const version of this.versions) {
+      if (version.removedAt !== null && at >= version.removedAt) continue;
+      const match = matchEntry(version.promotion, entry);
+      if (match === undefined || 'miss' in match || !isOf(version, match.window)) continue;
+      const progress = this.progressOf(version, match.window, playerRef);
+      credited = appended(credited, { progress, credits: match.credits });
+    }
+    return credited;
   }
 
   addCredits(credited: readonly CreditedProgress[], sign: 1n | -1n, step: CountedStep): void {
@@ -83,7 +74,9 @@ export class Counting {
     for (const { progress, credits } of credited) {
       this.judge.prepare(progress, step.at);
       for (const credit of credits) progress.add(sign === 1n ? credit : negative(credit));
-      this.changed.add(progress);
+      if (progress.isChanged) continue;
+      progress.isChanged = true;
+      this.changed.push(progress);
     }
   }
 
@@ -92,37 +85,47 @@ export class Counting {
     return this.judge.endSlice(asOf);
   }
 
-  get size(): number {
-    let sum = 0;
-    for (const windows of this.players.values()) for (const players of windows.values()) sum += players.size;
-    return sum;
+  /** All progress, in the order in which it was found. */
+  get found(): readonly PlayerProgress[] {
+    return this.made;
+  }
+
+  *windows(): Generator<ProgressWindow<V>> {
+    for (const windows of this.players.values()) yield* windows.values();
   }
 
   *progress(): Generator<PlayerProgress> {
     for (const windows of this.players.values())
-      for (const players of windows.values()) yield* players.values();
+      for (const { players } of windows.values()) yield* players.values();
   }
 
-  progressOf(version: PromotionVersion, window: PromotionWindow, playerRef: string): PlayerProgress {
+  windowOf(version: V, window: PromotionWindow): CountedWindow<V> {
     const windows = this.players.get(version);
     if (windows === undefined) throw new RangeError('no such version');
-    let players = windows.get(window.key);
-    if (players === undefined) {
-      players = new Map();
-      windows.set(window.key, players);
-    }
-    let found = players.get(playerRef);
+    let found = windows.get(window.key);
     if (found === undefined) {
-      found = new PlayerProgress(version.promotion, version.version, window, playerRef);
-      players.set(playerRef, found);
+      found = { version, window, windowNo: null, players: new Map() };
+      windows.set(window.key, found);
+    }
+    return found;
+  }
+
+  progressOf(version: V, window: PromotionWindow, playerRef: string): PlayerProgress {
+    const place = this.windowOf(version, window);
+    let found = place.players.get(playerRef);
+    if (found === undefined) {
+      found = new PlayerProgress(place, playerRef);
+      place.players.set(playerRef, found);
+      this.made.push(found);
     }
     return found;
   }
 
   private endStep(): void {
-    if (this.changed.size === 0) return;
+    if (this.changed.length === 0) return;
     this.judge.endStep(this.changed, this.step);
-    this.changed.clear();
+    for (const progress of this.changed) progress.isChanged = false;
+    this.changed = [];
   }
 }
 

@@ -78,7 +78,7 @@ export class PromotionFold {
 
   /** How many players have progress, each window of each version counted. */
   get size(): number {
-    return this.counting.size;
+    return this.counting.found.length;
   }
 
   /** The progress of all players, by version and in no order. */

@@ -26,7 +26,7 @@ export interface SliceEnd {
 
 export class Judge {
   /** Progress that changed since the end of the last slice. */
-  private readonly touched = new Set<PlayerProgress>();
+  private touched: PlayerProgress[] = [];
   /** By promotion, and by key of the window. One version counts a window. */
   private readonly boards = new Map<CompiledPromotion, Map<string, Board>>();
   /** Progress with a completion that waits for its confirmation. */
@@ -57,11 +57,14 @@ export class Judge {
   }
 
   /** Ends the step of one verdict. */
-  endStep(changed: Iterable<PlayerProgress>, step: ProgressStep): void {
+  endStep(changed: readonly PlayerProgress[], step: ProgressStep): void {
     let byBoard: Map<Board, PlayerProgress[]> | undefined;
     for (const progress of changed) {
       progress.applyChange(step);
-      this.touched.add(progress);
+      if (!progress.isTouched) {
+        progress.isTouched = true;
+        this.touched.push(progress);
+      }
       if (progress.promotion.goal.rule !== 'rank') continue;
       const board = this.boardOf(progress);
       byBoard ??= new Map();
@@ -72,19 +75,20 @@ export class Judge {
     for (const [board, players] of byBoard ?? []) board.update(players, step);
   }
 
-  /** Adds progress whose completions wait for their confirmation. */
+  /** Adds progress whose completions may wait for their confirmation. */
   await(progress: PlayerProgress): void {
-    this.waiting.add(progress);
+    if (progress.hasAttempts && progress.promotion.confirmAfter !== null) this.waiting.add(progress);
   }
 
   /** @param asOf the time up to which rows were taken, in microseconds since 1970 */
   endSlice(asOf: bigint): SliceEnd {
-    const settling = new Set(this.touched);
-    this.touched.clear();
+    const settling = this.touched;
+    this.touched = [];
+    for (const progress of settling) progress.isTouched = false;
     for (const board of [...this.boards.values()].flatMap((boards) => [...boards.values()])) {
       if (board.closesAt !== null && asOf >= board.closesAt) board.close();
-      // A rank may change by an event of another player.
-      for (const progress of board.takeReranked()) settling.add(progress);
+      // A rank may change by an event of another player. Settling progress twice changes nothing.
+      for (const progress of board.takeReranked()) settling.push(progress);
     }
     const changed = new Map<PlayerProgress, readonly number[]>();
     const entries: (readonly [PlayerProgress, CompletionEntry])[] = [];
@@ -93,7 +97,7 @@ export class Judge {
       const { changes, ordinals } = progress.attempts.settle(progress.promotion.confirmAfter);
       if (ordinals.length > 0) changed.set(progress, ordinals);
       for (const change of changes) entries.push([progress, entryOf(progress, change)]);
-      if (progress.promotion.confirmAfter !== null && changes.length > 0) this.waiting.add(progress);
+      if (changes.length > 0) this.await(progress);
     }
     for (const progress of this.waiting) {
       let isWaiting = false;

@@ -8,10 +8,24 @@ import type { CompiledPromotion } from './terms';
 
 /** The progress that a store keeps between slices. */
 export interface StoredProgress {
-  readonly rows: readonly ProgressRow[];
+  readonly rows: ProgressRow[];
   readonly attained: number;
   readonly score: bigint;
   readonly scoredNo: number | null;
+}
+
+/** A version of a promotion, whatever it counts. */
+export interface NumberedPromotion {
+  readonly version: number;
+  readonly promotion: CompiledPromotion;
+}
+
+/** A window of a version, in which players have progress. */
+export interface ProgressWindow<V extends NumberedPromotion = NumberedPromotion> {
+  readonly version: V;
+  readonly window: PromotionWindow;
+  /** Its number in a store; null: it has none yet. */
+  windowNo: number | null;
 }
 
 export class PlayerProgress {
@@ -26,13 +40,29 @@ export class PlayerProgress {
   /** The last verdict that changed the points. The player has had them since then. */
   scoredNo: number | null = null;
   lastStep: ProgressStep | null = null;
+  /** Whether the verdict in progress has changed it. A field costs less than a set of all progress. */
+  isChanged = false;
+  /** Whether a verdict has changed it since the end of the last slice. */
+  isTouched = false;
+  /** The place of its row in a store; null: there is no row. It holds for one transaction. */
+  rowPlace: string | null = null;
 
   constructor(
-    readonly promotion: CompiledPromotion,
-    readonly version: number,
-    readonly window: PromotionWindow,
+    readonly place: ProgressWindow,
     readonly playerRef: string,
   ) {}
+
+  get promotion(): CompiledPromotion {
+    return this.place.version.promotion;
+  }
+
+  get version(): number {
+    return this.place.version.version;
+  }
+
+  get window(): PromotionWindow {
+    return this.place.window;
+  }
 
   get attempts(): Attempts {
     this.known ??= new Attempts();
@@ -47,8 +77,9 @@ export class PlayerProgress {
     this.known = attempts;
   }
 
+  /** @param stored its rows change with this progress */
   restore({ rows, attained, score, scoredNo }: StoredProgress): void {
-    this.values = rows.map((row) => ({ ...row }));
+    this.values = rows;
     this.attained = attained;
     this.score = score;
     this.scoredNo = scoredNo;
