@@ -26,6 +26,8 @@ export interface Slice {
   readonly upTo: number;
   /** All of them were decided at this time or later. */
   readonly since: string;
+  /** `promo.lineage()` of the store that has the slice. */
+  readonly lineage: string;
   /** Higher numbers were decided later, or about then. False where rows of another store arrived. */
   readonly isInOrder: boolean;
   /** Readers see the generation. */
@@ -231,6 +233,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
       after: of.after,
       upTo: step.upTo,
       since,
+      lineage: found.lineage,
       isInOrder,
       isShown,
       mayTakeCores: (isBehind || !isShown) && !givesWay,

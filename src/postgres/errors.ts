@@ -23,6 +23,11 @@ export class StoreError extends Error {
   }
 }
 
+/** Connections of one piece of work lead to different servers, as an address may do during a failover. */
+export class DifferentServers extends Error {
+  override readonly name = 'DifferentServers';
+}
+
 /**
  * The store has a value that this version cannot read, for example from a newer version. The batch stays
  * undecided.

@@ -1,5 +1,5 @@
 /** Transactions: their settings and deadlines, and the statements on the connection that they hold. */
-import { StoreError } from './errors';
+import { DifferentServers, StoreError } from './errors';
 import type { Row, Write } from './pipeline';
 
 /** A statement with its name. It is prepared once for each connection; errors carry the name. */
@@ -105,7 +105,7 @@ const OF_SESSION: ReadonlySet<string | undefined> = new Set([
 ]);
 
 function isOfSession(error: unknown): boolean {
-  return error instanceof StoreError && OF_SESSION.has(error.sqlState);
+  return error instanceof DifferentServers || (error instanceof StoreError && OF_SESSION.has(error.sqlState));
 }
 
 function isUnanswered(error: unknown): boolean {

@@ -180,7 +180,7 @@ async function countAgain(
     const [[count, latest] = []] = await reader.query(MEASURE, [after, end, since]);
     const slice = {
       ...{ generation: Number(generation), after, upTo: end, since },
-      ...{ isInOrder, isShown: false, mayTakeCores: true },
+      ...{ lineage: lineage ?? '', isInOrder, isShown: false, mayTakeCores: true },
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     const pages = readCountedPages(reader, slice, countedScopeOf(versions));

@@ -5,6 +5,8 @@
  * Both read the same rows. Nothing below the horizon changes but the name of a player that is erased, and an
  * erasure waits for the lock of the fold.
  */
+import type { SliceResult } from '../fold/fold';
+import { DifferentServers } from '../postgres/errors';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
@@ -19,13 +21,6 @@ export type SliceParameters = readonly [
   since: string,
   isInOrder: boolean,
 ];
-
-export interface AddedSlice {
-  readonly rows: number;
-  readonly newestAt: string | null;
-  /** The refunded rounds that opened long ago, and still have to be reversed; null where there are none. */
-  readonly far: string | null;
-}
 
 type Columns = Readonly<Record<string, string>>;
 
@@ -69,23 +64,36 @@ const ADD_FAR: Statement = {
   name: 'rollups_add_far',
   text: `with ${addDays(unpack(DAY_COUNT_COLUMNS, 2))}, ${addPlayers(unpack(PLAYED_COLUMNS, 2 + Object.keys(DAY_COUNT_COLUMNS).length))} select`,
 };
-/** As for the slice itself. The work of one slice takes two processes of Postgres, and no more. */
+/**
+ * As for the slice itself. The work of one slice takes two processes of Postgres, and no more. During a
+ * failover, the connection may have reached the older primary, or a standby that is behind.
+ */
 const PREPARE: Statement = {
   name: 'rollups_prepare',
-  text: `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true),
+  text: `select case when pg_is_in_recovery() then 'standby' else promo.lineage() end, set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true),
   set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)`,
 };
 
-/** Adds a slice by two connections. */
+/**
+ * Adds a slice by two connections.
+ *
+ * @param lineage of the store of the session
+ * @throws DifferentServers
+ */
 export async function addSliceBeside(
   session: Session,
   beside: Store,
   slice: SliceParameters,
-): Promise<AddedSlice> {
+  lineage: string,
+): Promise<SliceResult> {
   const [generation, after, upTo, since] = slice;
   const [{ counted, far }] = await Promise.all([
     inTransaction(beside, async (own) => {
-      await own.query(PREPARE);
+      const [[present] = []] = await own.query(PREPARE);
+      if (present !== lineage)
+        throw new DifferentServers(
+          `a slice of the store ${lineage} was to be counted in the store ${present}`,
+        );
       const [[rounds = null, ...counted] = []] = await own.query(COUNT, slice);
       if (rounds === null) return { counted, far: null };
       await own.query(PLAN, ['on']);
@@ -96,5 +104,5 @@ export async function addSliceBeside(
   ]);
   const [[rows, newestAt = null] = []] = await session.query(ADD_COUNTED, [generation, ...counted]);
   if (far !== null) await session.query(ADD_FAR, [generation, ...far]);
-  return { rows: Number(rows), newestAt, far: null };
+  return { rows: Number(rows), newestAt };
 }

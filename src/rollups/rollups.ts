@@ -1,7 +1,7 @@
 /** The rollups as results of a fold: verdicts by hour, the ledger by day, and that of players by day. */
-import type { Results } from '../fold/fold';
+import type { Results, SliceResult } from '../fold/fold';
 import type { Session, Statement, Store } from '../postgres/transaction';
-import { type AddedSlice, addSliceBeside, type SliceParameters } from './beside';
+import { addSliceBeside, type SliceParameters } from './beside';
 import { addDays, COUNT_ENTRIES, REVERSALS } from './days';
 import { ADD_HOURS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
@@ -67,9 +67,14 @@ const sweepOf = (table: string): Statement => ({
 });
 const SWEEPS = ['rollup_verdicts', 'rollup_ledger', 'rollup_players', 'rollup_player_counts'].map(sweepOf);
 
-async function addSlice(session: Session, slice: SliceParameters): Promise<AddedSlice> {
+async function addSlice(session: Session, slice: SliceParameters): Promise<SliceResult> {
+  const [generation] = slice;
   const [[rows, newestAt = null, far = null] = []] = await session.query(FOLD, slice);
-  return { rows: Number(rows), newestAt, far };
+  if (far !== null) {
+    await session.query(PLAN, ['on']);
+    await session.query(REVERSE_FAR, [generation, far]);
+  }
+  return { rows: Number(rows), newestAt };
 }
 
 /**
@@ -82,18 +87,12 @@ export const makeRollups = (beside: Store | null): Results => ({
     const [[end = null] = []] = await session.query(END, [after, upTo, since]);
     return end === null ? upTo : Number(end);
   },
-  async fold(session, { generation, after, upTo, since, isInOrder, mayTakeCores }) {
+  async fold(session, { generation, after, upTo, since, lineage, isInOrder, mayTakeCores }) {
     const slice: SliceParameters = [generation, after, upTo, since, isInOrder];
     await session.query(PLAN, ['off']);
-    const { rows, newestAt, far } =
-      beside !== null && mayTakeCores
-        ? await addSliceBeside(session, beside, slice)
-        : await addSlice(session, slice);
-    if (far !== null) {
-      await session.query(PLAN, ['on']);
-      await session.query(REVERSE_FAR, [generation, far]);
-    }
-    return { rows, newestAt };
+    return beside !== null && mayTakeCores
+      ? addSliceBeside(session, beside, slice, lineage)
+      : addSlice(session, slice);
   },
   async keepOlder(session, from, to, since) {
     for (const statement of KEEPS) await session.query(statement, [from, to, since]);

@@ -160,6 +160,7 @@ test('long games and ids take no more memory of a slice than short ones, and cou
       after: -1,
       upTo: 2 ** 50,
       since: '2000-01-01',
+      lineage: '',
       isInOrder: true,
       isShown: true,
       mayTakeCores: false,

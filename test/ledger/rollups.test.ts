@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
+import type { Store } from '../../src/postgres/transaction';
 import { aRollupFold, foldAll } from '../support/folds';
 import { heldFor } from '../support/held-writer';
 import {
@@ -265,6 +266,58 @@ test('a rebuild beside writers shows its result at once, and keeps what history 
   expect(await store.value('select count(*) from promo_store.rollup_verdicts where generation = 1')).toBe(
     '0',
   );
+});
+
+/** An address that leads to another store for its next connection, as during a failover. */
+function leadingFirstTo(other: Store): { readonly address: Store; readonly released: boolean[] } {
+  const stores = [other];
+  const released: boolean[] = [];
+  const address: Store = {
+    async acquire() {
+      const connection = await (stores.pop() ?? store.pool).acquire();
+      return {
+        query: (statement, values) => connection.query(statement, values),
+        write: (writes) => connection.write(writes),
+        begin: () => connection.begin(),
+        release(isClean) {
+          released.push(isClean);
+          connection.release(isClean);
+        },
+      };
+    },
+  };
+  return { address, released };
+}
+
+test('a slice whose second connection leads to another store adds nothing, and the next one counts all [L5]', async () => {
+  await write(9, 4);
+  const before = aFold();
+  await foldAll(before);
+  await before.release();
+  const other = await freshStore();
+  try {
+    // The stores of a test share a server, and so all of the lineage but this.
+    await other.rows(
+      `insert into promo_store.arrivals (operator_id, from_cell, numbers_up_to, kept, numbers) values ('x', 'b', 0, '{}', '{}')`,
+    );
+    const { address, released } = leadingFirstTo(other.pool);
+    const fold = aRollupFold(store.pool, {}, address);
+    await fold.rebuild('test');
+    await expect(fold.step()).rejects.toThrow(/was to be counted in the store/);
+    expect(released).toEqual([false]);
+    expect(await store.value('select after from promo_store.fold_generations where generation = 2')).toBe(
+      '-1',
+    );
+    expect(await store.value('select count(*) from promo_store.rollup_verdicts where generation = 2')).toBe(
+      '0',
+    );
+    await foldAll(fold);
+    expect(released.every((isClean, attempt) => isClean === attempt > 0)).toBe(true);
+    expect(await store.value('select generation from promo.rollup_coverage')).toBe('2');
+    await expectRecount();
+  } finally {
+    await other.close();
+  }
 });
 
 test('verdicts that arrived with lower numbers are counted by a rebuild of its own accord [L5]', async () => {

@@ -7,14 +7,19 @@ import { asRole } from './as-role';
 
 const SLICE = { rows: 200_000, ms: 500 };
 
-/** The fold of the rollups, with the rights of its role. */
+/**
+ * The fold of the rollups, with the rights of its role.
+ *
+ * @param beside where the second connections of slices lead to: by default to the store
+ */
 export function aRollupFold(
   store: Store,
   { holder = 'test', leaseMs = 10_000, slice = SLICE, fill = slice }: Partial<FoldOptions> = {},
+  beside: Store = store,
 ): Fold {
   const options = { holder, leaseMs, slice, fill, now: () => performance.now() };
   const asRollups = asRole(store, 'rollups');
-  return makeFold(asRollups, makeRollups(asRollups), options);
+  return makeFold(asRollups, makeRollups(asRole(beside, 'rollups')), options);
 }
 
 let holders = 0;
