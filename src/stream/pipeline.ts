@@ -235,6 +235,11 @@ const MAX_DECOMPRESSED_BYTES = 2 * MAX_BATCH_BYTES;
  */
 const RUNS_OF_A_BATCH = 128;
 const LEAST_RUNS_OF_A_LANE = 4;
+/**
+ * Before these runs, each lane gets this part of an equal share. So a sender of old timestamps, as in a
+ * backlog, delays the lanes of other senders at most by half.
+ */
+const GUARANTEED_SHARE = 1 / 2;
 
 /** A part with the records that are gathered so far. */
 interface GatheredPart {
@@ -259,8 +264,8 @@ interface Room extends BatchSize {
  * Takes records of the lanes until the batch is full.
  *
  * @param lanes in the order of their turns
- * @param areRoundsShared takes runs of records, each of the lane that is furthest behind in time; otherwise
- * all records of one lane after the other
+ * @param areRoundsShared takes a share of each lane, and then runs of the lane that is furthest behind in
+ * time. Otherwise takes all records of one lane after the other
  * @returns the lanes that take part in the batch, even those that turn out to have no record
  */
 async function gather(
@@ -272,7 +277,8 @@ async function gather(
     ...{ events: batchEvents, bytes: MAX_BATCH_BYTES, decompressedBytes: MAX_DECOMPRESSED_BYTES },
   };
   const runs = areRoundsShared ? Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE) : 1;
-  const run: BatchSize = { events: Math.ceil(room.events / runs), bytes: Math.ceil(room.bytes / runs) };
+  const run = partOf(room, 1 / runs);
+  const guaranteed = areRoundsShared ? partOf(room, GUARANTEED_SHARE / lanes.length) : run;
   const gathered: GatheredPart[] = [];
   for (const lane of lanes) {
     if (room.events <= 0 || room.bytes <= 0 || room.decompressedBytes <= 0) break;
@@ -280,7 +286,7 @@ async function gather(
     if (!lane.isReady && lane.bytesAhead === 0) continue;
     const part = lane.begin();
     const each = { lane, part, envelopes: [], readUpTo: 0, decompressedBytes: 0, isDrained: false };
-    if (await takeRun(each, run, room)) gathered.push(each);
+    if (await takeRun(each, guaranteed, room)) gathered.push(each);
   }
   while (room.events > 0 && room.bytes > 0) {
     const next = furthestBehind(gathered);
@@ -290,6 +296,11 @@ async function gather(
   }
   return gathered;
 }
+
+const partOf = ({ events, bytes }: BatchSize, part: number): BatchSize => ({
+  events: Math.ceil(events * part),
+  bytes: Math.ceil(bytes * part),
+});
 
 /** By time. Of lanes at the same time, the one with fewer records. */
 function furthestBehind(gathered: readonly GatheredPart[]): GatheredPart | undefined {
