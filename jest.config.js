@@ -44,8 +44,8 @@ const servers = {
 /** Those of which Postgres is enough. */
 const postgres = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-postgres.ts' };
 
-/** Those that are measured. */
-const bench = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-bench.ts' };
+/** Those that need no registry. Layers that run beside others that do have the first setup: setups run one by one. */
+const kafka = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-kafka.ts' };
 
 module.exports = {
   testSequencer: '<rootDir>/test/support/sequencer.js',
@@ -58,14 +58,14 @@ module.exports = {
     layer('dev'),
     layer('chart'),
     layer('ledger', servers),
-    layer('stores', servers),
+    layer('stores', postgres),
     layer('mutants', postgres),
-    layer('model', servers),
+    layer('model', postgres),
     layer('stream', servers),
     layer('webhook', servers),
     layer('faults', servers),
     layer('monitoring', servers),
-    layer('commands', servers),
-    layer('bench', bench),
+    layer('commands', kafka),
+    layer('bench'),
   ],
 };

@@ -8,14 +8,12 @@ const running: Servers[] = [];
 
 /**
  * May be called for several projects of one run: a running server already has its address in the environment.
- *
- * @param isMeasured for the benchmark, whose figures include fsync
  */
-export async function startForRun(need: readonly ServerName[], isMeasured = false): Promise<void> {
+export async function startForRun(need: readonly ServerName[]): Promise<void> {
   const servers = await startServers({
     need,
-    // A test that kills a Postgres starts its own, which has fsync.
-    withoutFsync: !isMeasured,
+    // A test that kills a Postgres starts its own, which has fsync, and so does the benchmark.
+    withoutFsync: true,
     log: (line) => {
       process.stderr.write(`servers: ${line}\n`);
     },
