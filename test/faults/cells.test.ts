@@ -198,7 +198,11 @@ test('an operator moves to another cell under load, with kills in every phase: e
       });
       await next.kill();
       b.start();
-      await sleep(2_000);
+      await until(
+        'events of the old cell come once more',
+        MOVE_DEADLINE_MS,
+        () => sender.resentAfterMove.size > 10,
+      );
       await sender.stop();
       await untilCaughtUp(a, a.topics.bravo);
       await untilCaughtUp(b, a.topics.acme);
