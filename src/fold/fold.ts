@@ -246,7 +246,8 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const wasShortened = slice.upTo < step.upTo;
     const shows = step.shows && upTo === step.upTo;
     const progress = progressAt(isShown ? upTo : shownIn(found)?.after, found);
-    if (isShown) givesWay = await isIntakeBehind(session, { after: of.after, upTo, since, rows });
+    if (isShown)
+      givesWay = await isIntakeBehind(session, { rows, newestAt: folded.newestAt, since }, found.horizon);
     // The shown generation passed its turn: it has all rows, or may add none. Its last finding is too old.
     else if (progress.isCaughtUp || wasTurnOfShown) givesWay = false;
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];

@@ -9,33 +9,41 @@ import { BATCH_NUMBERS, MOST_WAITED } from './statements';
 
 /** The work of fewer verdicts is too short to be in the way. */
 const LEAST_ROWS = 1_000;
-/** The last numbers of a slice have the events that were decided before it began. */
+/** The latest numbers of the store have the events that were decided last. */
 const LATEST_NUMBERS = 4 * BATCH_NUMBERS;
 /** An event waits for less, unless the intake is behind. */
 const WAITED_MS = 2_000;
-/** Verdicts that are older do not count: results are as late as they may be. */
+/** Otherwise the intake is idle, whatever its last events waited for. */
+const DECIDED_WITHIN = '10 seconds';
+/** Results that are later no longer give way. */
 const GIVES_WAY = '5 minutes';
 
 const RESTS_A_SLICE = 9;
 /** After a crash in a rest, another process waits for it. */
 const MOST_REST_MS = 15_000;
 
-export interface AddedRange {
-  readonly after: number;
-  readonly upTo: number;
-  /** No verdict of the slice was decided before this time. */
-  readonly since: string;
+export interface AddedSlice {
   readonly rows: number;
+  /** The time of its newest verdict, as Postgres prints it; null where it has none. */
+  readonly newestAt: string | null;
+  /** No verdict behind it was decided before this time. */
+  readonly since: string;
 }
 
-/** Whether most of the latest verdicts of a slice waited long in Kafka, and are from the last minutes. */
+/**
+ * Whether most of the latest verdicts waited long in Kafka. The verdicts of the slice may be minutes older:
+ * they show how the intake was then.
+ *
+ * @param horizon the newest number of the store
+ */
 export async function isIntakeBehind(
   session: Session,
-  { after, upTo, since, rows }: AddedRange,
+  { rows, newestAt, since }: AddedSlice,
+  horizon: number,
 ): Promise<boolean> {
   if (rows < LEAST_ROWS) return false;
-  const range = [Math.max(after, upTo - LATEST_NUMBERS), upTo, since];
-  const [[waited] = []] = await session.query(MOST_WAITED, [...range, WAITED_MS, GIVES_WAY]);
+  const latest = [horizon - LATEST_NUMBERS, horizon, since, DECIDED_WITHIN];
+  const [[waited] = []] = await session.query(MOST_WAITED, [...latest, WAITED_MS, newestAt, GIVES_WAY]);
   return waited === 't';
 }
 

@@ -65,7 +65,8 @@ from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and 
 /** Whether most verdicts with these numbers waited longer than $4 ms in Kafka, and were decided within $5. */
 export const MOST_WAITED = {
   name: 'fold_most_waited',
-  text: `select count(*) filter (where source_delay > $4::int and decided_at > clock_timestamp() - $5::interval) * 2 > count(*)
+  text: `select $6::timestamptz > clock_timestamp() - $7::interval
+  and count(*) filter (where source_delay > $5::int and decided_at > clock_timestamp() - $4::interval) * 2 > count(*)
 from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::bigint and decided_at >= $3::timestamptz`,
 };
 /** Months that were dropped before the cursor had passed them are missing. */
