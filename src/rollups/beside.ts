@@ -7,7 +7,6 @@
  */
 import type { SliceResult } from '../fold/fold';
 import { DifferentServers } from '../postgres/errors';
-import type { Row } from '../postgres/pipeline';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
@@ -88,7 +87,7 @@ export async function addSliceBeside(
   lineage: string,
 ): Promise<SliceResult> {
   const [generation, after, upTo, since] = slice;
-  const [{ summed, far }] = await Promise.all([
+  const [{ counted, far }] = await Promise.all([
     inTransaction(beside, async (own) => {
       const [[present] = []] = await own.query(PREPARE);
       if (present !== lineage)
@@ -96,22 +95,14 @@ export async function addSliceBeside(
           `a slice of the store ${lineage} was to be counted in the store ${present}`,
         );
       const [[rounds = null, ...counted] = []] = await own.query(COUNT, slice);
-      // The other connection need not wait for lookups.
-      const [[summed], far] = await Promise.all([
-        session.query(ADD_COUNTED, [generation, ...counted]),
-        rounds === null ? null : countFar(own, rounds),
-      ]);
-      return { summed, far };
+      if (rounds === null) return { counted, far: null };
+      await own.query(PLAN, ['on']);
+      const [far = null] = await own.query(COUNT_FAR, [rounds]);
+      return { counted, far };
     }),
     session.query(ADD_PLAYERS, [generation, after, upTo, since]),
   ]);
+  const [[rows, newestAt = null] = []] = await session.query(ADD_COUNTED, [generation, ...counted]);
   if (far !== null) await session.query(ADD_FAR, [generation, ...far]);
-  const [rows, newestAt = null] = summed ?? [];
   return { rows: Number(rows), newestAt };
-}
-
-async function countFar(own: Session, rounds: string): Promise<Row> {
-  await own.query(PLAN, ['on']);
-  const [far = []] = await own.query(COUNT_FAR, [rounds]);
-  return far;
 }
