@@ -46,7 +46,7 @@ generate: dev-build ## write the generated files, docs/tables.md among them (use
 
 # What is older than its sources is made again. The file of a target is the sign of its whole build, and goes if the build fails.
 .DELETE_ON_ERROR:
-SOURCES := $(shell find src dev -type f) package.json tsconfig.json
+SOURCES := $(shell find src dev schemas -type f) package.json tsconfig.json
 dist/cli.js: node_modules/.package-lock.json $(SOURCES)
 	@npm run --silent build
 
