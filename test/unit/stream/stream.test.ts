@@ -1030,8 +1030,9 @@ describe('a batch of several partitions', () => {
       source.listener?.onChunk(chunkOf(partition(to), records, 1_000));
     }
     await clock.pass(0);
-    // In the first batch, the rest would have room for 50 records of the other.
-    expect(sizes.slice(0, 2)).toEqual([250, 100]);
+    // The first batch would have room for 50 more records of the other. That has its share until the one that
+    // is behind has no record.
+    expect(sizes).toEqual([250, 100, 300, 100, 300, 100, 150, 250, 400, 50]);
   });
 
   it.each([false, true])(
