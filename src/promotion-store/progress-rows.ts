@@ -96,7 +96,8 @@ export async function loadProgress(
   await inParts(all, async (part) => {
     for (const row of await session.query(LOAD, keysOf(generation, part))) {
       const progress = part[Number(row[0]) - 1];
-      if (progress === undefined) throw new RangeError(`there is no place ${row[0]}`);
+      if (progress === undefined || row[1] == null) throw new RangeError(`there is no place ${row[0]}`);
+      progress.rowPlace = row[1];
       restore(progress, row);
       // Ranks change by the events of others, which save no progress of the player.
       if (row[2] === 't' || progress.promotion.goal.rule === 'rank') attempted.push(progress);
@@ -160,7 +161,6 @@ function keysOf(generation: number, part: readonly PlayerProgress[]): unknown[] 
 /** Columns are read by place: a slice has tens of thousands of rows, and a list of the rest costs memory. */
 function restore(progress: PlayerProgress, row: Row): void {
   const scoredNo = row[5] ?? null;
-  progress.rowPlace = row[1] ?? null;
   progress.restore({
     rows: valuesOfRow(row),
     attained: Number(row[3]),
