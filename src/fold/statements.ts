@@ -62,7 +62,10 @@ export const INHERIT_COMPLETENESS = {
   text: `update promo_store.fold_generations g set complete_since = least(g.complete_since, o.complete_since)
 from promo_store.fold_generations o where g.fold = $1 and g.generation = $2 and o.fold = $1 and o.generation = $3`,
 };
-/** Whether most verdicts with these numbers waited longer than $4 ms in Kafka, and were decided within $5. */
+/**
+ * Whether most verdicts with these numbers waited longer than $5 ms in Kafka and were decided within $4.
+ * False where the time $6 is further back than $7.
+ */
 export const MOST_WAITED = {
   name: 'fold_most_waited',
   text: `select $6::timestamptz > clock_timestamp() - $7::interval

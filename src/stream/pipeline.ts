@@ -274,7 +274,9 @@ async function gather(
   batchEvents: number,
 ): Promise<GatheredPart[]> {
   const room: Room = {
-    ...{ events: batchEvents, bytes: MAX_BATCH_BYTES, decompressedBytes: MAX_DECOMPRESSED_BYTES },
+    events: batchEvents,
+    bytes: MAX_BATCH_BYTES,
+    decompressedBytes: MAX_DECOMPRESSED_BYTES,
   };
   const runs = areRoundsShared ? Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE) : 1;
   const run = partOf(room, 1 / runs);
