@@ -31,8 +31,8 @@ const AT = new Date(Date.now() - 3 * 86_400_000).toISOString();
 
 /** Makes all that is stored an hour older, so that completions are due for their confirmation. */
 async function age(): Promise<void> {
-  await store.pool.query(`update promo_store.history set decided_at = decided_at - interval '1 hour';
-    update promo_store.fold_generations set newest_at = newest_at - interval '1 hour';
+  await store.age('1 hour');
+  await store.pool.query(`update promo_store.fold_generations set newest_at = newest_at - interval '1 hour';
     update promo_store.promotion_attempts set decided_at = decided_at - interval '1 hour', confirms_at = confirms_at - interval '1 hour'`);
 }
 

@@ -371,6 +371,16 @@ export class TestStore {
     return rows[0][0] ?? null;
   }
 
+  /** Makes all verdicts older. At the beginning of a month they come into the month before. */
+  async age(interval: string): Promise<void> {
+    await this.rows(
+      `select promo_store.create_month('history', date_trunc('month', min(decided_at) at time zone 'utc' - $1::interval)::date)
+       from promo_store.history`,
+      [interval],
+    );
+    await this.rows('update promo_store.history set decided_at = decided_at - $1::interval', [interval]);
+  }
+
   /**
    * Number of deadlocks in the database. A connection keeps its counts to itself for a while, unless a flush
    * is forced.
