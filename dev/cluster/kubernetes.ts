@@ -6,6 +6,7 @@ import { isObject } from '../../src/lib/json';
 import { findTool, type ToolName } from '../chart/tools';
 import { must, type Ran, run } from '../containers/run';
 import { projectRoot } from '../servers/download';
+import { PUBLISHED_KAFKAJS } from '../servers/guest';
 
 export const NAMESPACE = 'promo-intake-cluster-test';
 const DESK = 'desk';
@@ -66,7 +67,9 @@ export class Kubernetes {
   }
 
   private async ask(...args: readonly string[]): Promise<unknown> {
-    return JSON.parse(await this.kubectl(['exec', DESK, '--', 'node', '-e', this.script, ...args]));
+    return JSON.parse(
+      await this.kubectl(['exec', DESK, '--', 'node', ...PUBLISHED_KAFKAJS, '-e', this.script, ...args]),
+    );
   }
 
   private scoped(args: readonly string[]): string[] {

@@ -8,6 +8,7 @@ import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { projectRoot as ROOT } from '../../dev/servers/download';
+import { PUBLISHED_KAFKAJS } from '../../dev/servers/guest';
 import { answerNow, deleteTopics } from '../../dev/servers/topics';
 import { readCompletionState } from '../../src/ledger/completion-state';
 import { grantRoles } from '../../src/ledger/roles';
@@ -185,7 +186,7 @@ test('the program of the page credits once for each id, and takes back what is r
   await store.rows('update promo_store.completion_outbox set after = 0');
   await untilPublished();
   const group = `rewards-${randomBytes(6).toString('hex')}`;
-  const program = spawn(process.execPath, ['rewards.mjs'], {
+  const program = spawn(process.execPath, [...PUBLISHED_KAFKAJS, 'rewards.mjs'], {
     cwd: directory,
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
 import { projectRoot as ROOT } from '../../dev/servers/download';
+import { PUBLISHED_KAFKAJS } from '../../dev/servers/guest';
 import { inheritedFrom, productCommand } from '../../dev/servers/product';
 import { type Block, blocksOf, Terminal } from './terminal';
 import { program, RunningCommand } from './worker';
@@ -46,7 +47,7 @@ function installCommands(directory: string): string {
   const consumer = join(ROOT, 'test', 'support', 'console-consumer.cjs');
   const scripts = {
     'promo-intake': `exec env ${command} "$@"`,
-    'kafka-console-consumer.sh': `exec '${process.execPath}' '${consumer}' "$@"`,
+    'kafka-console-consumer.sh': `exec '${process.execPath}' ${PUBLISHED_KAFKAJS.join(' ')} '${consumer}' "$@"`,
   };
   for (const [name, script] of Object.entries(scripts)) {
     writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
