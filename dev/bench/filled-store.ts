@@ -75,7 +75,7 @@ const timeOf = (n: string, { events, days }: FilledStore) =>
  */
 const MONTHS = ({ days }: FilledStore) => `do $$
 declare
-  month date := date_trunc('month', now() at time zone 'utc' - interval '${days + 1} days');
+  month date := date_trunc('month', now() at time zone 'utc' - interval '${days + 2} days');
   parent text;
   name text;
 begin
@@ -88,7 +88,7 @@ begin
   for name in select relname from pg_class where relnamespace = 'promo_store'::regnamespace and relkind = 'r' loop
     execute format('alter table promo_store.%I set (autovacuum_enabled = off)', name);
   end loop;
-  -- As if the store were older than what it holds.
+  -- As if the store were older than what it holds. Each month since the first reference data has a table.
   update promo_store.months set made_at = '-infinity';
   update promo_store.reference_versions set applied_at = now() - interval '${days + 2} days';
 end $$`;
