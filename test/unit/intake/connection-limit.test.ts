@@ -30,7 +30,7 @@ function scene() {
         limit.admit(connection, reference);
         limit.check(connection, reference, decisions)(true);
       } catch (error) {
-        expect(error).toBeInstanceOf(ConnectionPaused);
+        if (!(error instanceof ConnectionPaused)) throw error;
         return false;
       }
       return true;
@@ -46,7 +46,9 @@ test.each([
   ['after a thousand good events', 1_000],
 ])('a bad export, one event a request, uses up 50 ids and no more: %s [W11]', (_, before) => {
   const { send } = scene();
-  for (let count = 0; count < before; count++) expect(send([GOOD])).toBe(true);
+  let decided = 0;
+  for (let count = 0; count < before; count++) if (send([GOOD])) decided++;
+  expect(decided).toBe(before);
   let usedUp = 0;
   for (let count = 0; count < 500; count++) if (send([BAD])) usedUp++;
   expect(usedUp).toBe(50);

@@ -61,7 +61,7 @@ function play(plan: RoundPlan, answerOf: (call: PlannedCall, place: number) => A
       }
       continue;
     }
-    expect(calls.has(next.call.opId)).toBe(false);
+    if (calls.has(next.call.opId)) throw new Error(`${next.call.opId} is called twice`);
     calls.set(next.call.opId, { action: next.call.action, state: 'open', cause: null });
     open.set(next.call.opId, answerOf(next.call, order.length));
     order.push(next.call);
@@ -129,7 +129,7 @@ test('a round ends settled, refunded or refused as a whole, or people look at it
         if (state === 'refunded') expect(sumOf('refund')).toBeGreaterThan(0n);
         if (state === 'refunded' && !isAlreadyReturned(calls)) expect(moved).toBe(0n);
         if (state === 'refused') expect([events, moved]).toEqual([[], 0n]);
-        for (const opId of calls.keys()) expect(possibleOpIds(plan)).toContain(opId);
+        expect(possibleOpIds(plan)).toEqual(expect.arrayContaining([...calls.keys()]));
         expect(new Set(events.map(({ eventId }) => eventId)).size).toBe(events.length);
       },
     ),

@@ -626,7 +626,7 @@ describe('whatever the bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (payload) => {
         const decoded = wire.decode(framed(7, Buffer.from(payload)));
-        expect(['value', 'not_json']).toContain(decoded instanceof Promise ? 'promise' : decoded.type);
+        return !(decoded instanceof Promise) && ['value', 'not_json'].includes(decoded.type);
       }),
       { numRuns: 2_000 },
     );
