@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { serveHealth } from '../../../src/telemetry/health-server';
 import { makeMetrics } from '../../../src/telemetry/metrics';
 
@@ -84,24 +85,18 @@ test.each(['127.0.0.1', '127.0.0.2'])(
 test('half-sent requests of many addresses: the oldest are dropped, and a newcomer is answered', async () => {
   const all = await Promise.all(Array.from({ length: 30 }, (_, n) => halfSent(20, `127.0.1.${n + 1}`)));
   for (const path of ['/livez', '/readyz', '/metrics']) expect(await statusFrom('127.0.0.1', path)).toBe(200);
-  const { text } = await statusText('/metrics');
-  expect(text).toMatch(/^promo_intake_health_connections_dropped_total (40[0-9])$/m);
+  expect(await metricsText()).toMatch(/^promo_intake_health_connections_dropped_total (40[0-9])$/m);
   for (const socket of all.flat()) socket.destroy();
 });
 
-async function statusText(path: string): Promise<{ text: string }> {
-  return { text: await (await ask(path)).text() };
+async function metricsText(): Promise<string> {
+  return (await ask('/metrics')).text();
 }
 
 test('an address with too many requests in a second is answered 429, and others are served', async () => {
-  const statuses = await Promise.all(
-    Array.from({ length: 80 }, () =>
-      ask('/livez').then(
-        ({ status }) => status,
-        () => 0,
-      ),
-    ),
-  );
-  expect(statuses).toContain(429);
+  // All in one write: on a busy machine, connections of their own would take more than a second.
+  const socket = connect(served.port, '127.0.0.1');
+  socket.write('GET /livez HTTP/1.1\r\nhost: here\r\n\r\n'.repeat(120));
+  expect(await text(socket)).toContain('HTTP/1.1 429 ');
   expect(await statusFrom('127.0.0.2')).toBe(200);
 });
