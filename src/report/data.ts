@@ -4,6 +4,7 @@ import { millisecondsOf, type TextRow } from '../postgres/texts';
 import type { Plan, Source } from './plan';
 import { type PromotionRows, type PromotionsReport, promotionsOf } from './promotions';
 import { DELAY_COUNTS } from './queries';
+import { sum } from './sum';
 import { type ReportSpan, stepText } from './window';
 
 export interface Timing {
@@ -325,10 +326,6 @@ function countsOf(outcomes: readonly Outcome[], resends: readonly Resend[]): Rep
       })),
     },
   };
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((all, each) => all + each, 0);
 }
 
 /** The most frequent first. */

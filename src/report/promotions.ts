@@ -1,5 +1,6 @@
 /** The figures of promotions in a report, made of the rows of their queries. Pure. */
 import type { TextRow } from '../postgres/texts';
+import { sum } from './sum';
 
 export interface MissCount {
   readonly reason: string;
@@ -81,8 +82,4 @@ export function promotionsOf(rows: PromotionRows, buckets: number): PromotionsRe
       return { held, taken_back: sum(here.map(({ completed }) => completed)) - held };
     }),
   };
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((all, each) => all + each, 0);
 }
