@@ -6,7 +6,10 @@ import type { Reader, Statement } from './transaction';
 const CURSOR = 'next_pages';
 const PAGE_ROWS = 10_000;
 
-const FETCH: Statement = { name: 'next_page', text: `fetch ${PAGE_ROWS} from ${CURSOR}` };
+const fetchOf = (rows: number): Statement => ({
+  name: `next_page_of_${rows}`,
+  text: `fetch ${rows} from ${CURSOR}`,
+});
 const CLOSE: Statement = { name: 'end_pages', text: `close ${CURSOR}` };
 
 /** The statement that begins the scan of a query. Its parameters are those of the query. */
@@ -20,9 +23,14 @@ export const declared = ({ name, text }: Statement): Statement => ({
  *
  * @param begun the answer to the statement that begins the scan. The first page comes in the same round trip
  */
-export async function* pagesOf(reader: Reader, begun: Promise<unknown>): AsyncGenerator<Row[]> {
-  let [, page] = await Promise.all([begun, reader.query(FETCH)]);
-  for (; page.length === PAGE_ROWS; page = await reader.query(FETCH)) yield page;
+export async function* pagesOf(
+  reader: Reader,
+  begun: Promise<unknown>,
+  pageRows = PAGE_ROWS,
+): AsyncGenerator<Row[]> {
+  const fetch = fetchOf(pageRows);
+  let [, page] = await Promise.all([begun, reader.query(fetch)]);
+  for (; page.length === pageRows; page = await reader.query(fetch)) yield page;
   yield page;
   await reader.query(CLOSE);
 }

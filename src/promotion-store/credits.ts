@@ -1,9 +1,16 @@
 /** The players to whom attributed rounds are credited, as of each number (docs/rules.md, B4, B9, B10). */
 import type { Slice } from '../fold/fold';
-import type { Row } from '../postgres/pipeline';
 import type { Reader, Session, Statement } from '../postgres/transaction';
+import { later } from '../promotions/calendar';
 import type { CountedEntry } from '../promotions/ledger-entry';
-import { type CountedScope, readEntriesOfRounds, readLedgerPages } from './ledger-rows';
+import type { LedgerRow } from './ledger-columns';
+import {
+  type CountedScope,
+  type MeasuredSlice,
+  readEntriesOfRounds,
+  readLedgerPages,
+  readRefunds,
+} from './ledger-rows';
 import type { RoundRecords } from './round-records';
 import { finiteMicrosOf } from './times';
 
@@ -82,38 +89,74 @@ cross join lateral (select h.round_no, h.verdict_id, h.kind, h.outcome, h.event_
 where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
-/**
- * The rows of a slice that may change progress, in no order. Memory holds one page of them at a time.
- *
- * The first page needs no scan in pages, and may be empty. So it can be read before all pages of the slice
- * before: a transaction has one such scan at a time.
- */
-export async function* readCountedPages(
-  session: Reader,
-  slice: Slice,
-  scope: CountedScope,
-  records: RoundRecords | null = null,
-): AsyncGenerator<CountedRow[]> {
-  // The answer comes with that of the first page.
-  const attributed = session.query(HAS_ATTRIBUTIONS, [scope.operatorIds]);
-  attributed.catch(() => {});
-  for await (const ledger of readLedgerPages(session, slice, scope, records)) {
-    const credits = new Credits(slice.upTo);
-    if (isTrue(await attributed))
-      await credits.read(
-        session,
-        ledger.flatMap(({ roundNo }) => (roundNo === null ? [] : [roundNo])),
-      );
-    yield ledger.map(({ roundNo, entry }): CountedRow => {
-      const { changeNo, enteredAt: at } = entry;
-      const playerRef = credits.playerAt(roundNo, entry, changeNo);
-      return { changeNo, at, matchedAt: at, entry, playerRef, sign: 1n };
-    });
-  }
-  if (isTrue(await attributed)) yield new Credits(slice.upTo).readMoves(session, slice, scope);
+/** The rows of a slice that may change progress. */
+export interface CountedRows {
+  /** The latest time of refunds and of changes of attributions; null: there are none. */
+  readonly newestChange: bigint | null;
+  /**
+   * The rows player by player. Those of a player come in the order of their numbers. Memory holds one page.
+   * Read all pages before those of another slice: a transaction has one such scan at a time.
+   */
+  readonly pages: AsyncIterable<readonly CountedRow[]>;
 }
 
-const isTrue = ([row]: readonly Row[]): boolean => row?.[0] === 't';
+export interface CountedReading {
+  readonly scope: CountedScope;
+  /** Null: refunds find the entries of their rounds in history alone. */
+  readonly records: RoundRecords | null;
+  readonly pageRows?: number;
+}
+
+export async function readCountedRows(
+  session: Reader,
+  slice: MeasuredSlice,
+  reading: CountedReading,
+): Promise<CountedRows> {
+  const { scope } = reading;
+  const [[attributed], refunds] = await Promise.all([
+    session.query(HAS_ATTRIBUTIONS, [scope.operatorIds]),
+    readRefunds(session, slice, scope),
+  ]);
+  const isAttributed = attributed?.[0] === 't';
+  const moves = isAttributed ? await new Credits(slice.upTo).readMoves(session, slice, scope) : [];
+  let newestChange: bigint | null = null;
+  for (const { at } of [...refunds, ...moves]) newestChange = later(newestChange, BigInt(at));
+  const pages = readLedgerPages(session, slice, { ...reading, refunds, isAttributed });
+  return { newestChange, pages: withMoves(pages, moves) };
+}
+
+function countedRowOf({ entry, creditedTo }: LedgerRow): CountedRow {
+  const { changeNo, enteredAt: at } = entry;
+  return { changeNo, at, matchedAt: at, entry, playerRef: creditedTo ?? entry.playerRef, sign: 1n };
+}
+
+/** Adds moves to the rows of their players, in the order of their numbers. */
+async function* withMoves(
+  pages: AsyncIterable<readonly LedgerRow[]>,
+  moves: readonly CountedRow[],
+): AsyncGenerator<CountedRow[]> {
+  const waiting = Map.groupBy(
+    [...moves].sort((a, b) => a.changeNo - b.changeNo),
+    ({ playerRef }) => playerRef,
+  );
+  let player = '';
+  const takeOf = (playerRef: string, before: number): CountedRow[] => {
+    const ofPlayer = waiting.get(playerRef);
+    if (ofPlayer === undefined) return [];
+    const end = ofPlayer.findIndex(({ changeNo }) => changeNo >= before);
+    return ofPlayer.splice(0, end === -1 ? ofPlayer.length : end);
+  };
+  for await (const page of pages) {
+    const rows: CountedRow[] = [];
+    for (const row of page.map(countedRowOf)) {
+      if (row.playerRef !== player) rows.push(...takeOf(player, Number.POSITIVE_INFINITY));
+      player = row.playerRef;
+      rows.push(...takeOf(player, row.changeNo), row);
+    }
+    yield rows;
+  }
+  yield [...takeOf(player, Number.POSITIVE_INFINITY), ...[...waiting.values()].flat()];
+}
 
 /**
  * Deletes the players of before erasures that all generations have counted.

@@ -4,10 +4,12 @@ import type { Row } from '../postgres/pipeline';
 import type { CountedEntry } from '../promotions/ledger-entry';
 import { readSent, sentOf } from './times';
 
-/** A row of the ledger, and the number of its round; null for account kinds. */
 export interface LedgerRow {
+  /** The number of its round; null for account kinds. */
   readonly roundNo: string | null;
   readonly entry: CountedEntry;
+  /** The player to whom the round is credited; null: the player of the entry. */
+  readonly creditedTo: string | null;
 }
 
 /** The first refund of a round. */
@@ -21,22 +23,20 @@ export interface Refund {
 }
 
 /**
+ * The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the refund and of the credit.
  * A sender chooses the length of a game, and a slice has thousands of them. So each is read as
  * promo.stored_id returns it, and VersionCache shortens the lists of games in the same way.
- *
- * @param feed the row with the operator of an entry `h`
  */
-export const entryBy = (
-  feed: string,
-): string => `h.verdict_id, ${feed}.operator_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), promo.stored_id(h.game_id),
+export const ENTRY = `h.verdict_id, f.operator_id, h.round_no, b.brand_id, h.player_ref, h.kind, u.code, coalesce(h.amount_minor, 0), promo.stored_id(h.game_id),
   ${sentOf('h.occurred_at')}, ${sentOf('h.decided_at')}`;
-/** The columns of an entry `h`, in the order of `ledgerRowOf`, behind those of the verdict. */
-export const ENTRY = entryBy('f');
-export const ENTRY_FEED = 'join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1';
-export const BRAND_AND_CURRENCY = `left join promo_store.brands b on b.brand_no = h.brand_no
+export const ENTRY_NAMES = `join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
+left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no`;
-export const ENTRY_NAMES = `${ENTRY_FEED}\n${BRAND_AND_CURRENCY}`;
-export const ENTRY_COLUMNS = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at, h.counted`;
+export const ENTRY_COLUMNS = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at`;
+/** The entries of a slice that promotions may count: $1 to $5 are numbers, time, operators and kinds. */
+export const ENTRIES_OF_SLICE = `h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
+  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[]) and test_mark <> 1))
+  and h.counted and h.kind = any($5::smallint[])`;
 
 export function columnsOf(refunds: readonly Refund[]): unknown[] {
   return [
@@ -57,16 +57,12 @@ export function reversalOf(
   };
 }
 
-/** The places of the verdict and of the round in a row. */
-export const VERDICT_ID = 3;
-export const ROUND_NO = 5;
-
-/** @param row its first columns are number and time of the refund, for a reversal */
+/** @param row its first columns are number and time of the refund, for a reversal, and the credited player */
 export function ledgerRowOf(row: Row): LedgerRow {
   const [
     changeNo,
     refundedAt,
-    ,
+    creditedTo,
     verdictId,
     operatorId,
     roundNo,
@@ -102,6 +98,7 @@ export function ledgerRowOf(row: Row): LedgerRow {
   };
   return {
     roundNo: roundNo ?? null,
+    creditedTo: creditedTo ?? null,
     entry: refundedAt == null ? entry : reversalOf(entry, { changeNo: Number(changeNo), at: refundedAt }),
   };
 }

@@ -3,26 +3,20 @@ import { kindCode } from '../domain/event/event';
 import type { Slice } from '../fold/fold';
 import { BATCH_NUMBERS } from '../fold/statements';
 import { declared, pagesOf } from '../postgres/pages';
-import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';
 import { byHash } from './by-hash';
 import {
-  BRAND_AND_CURRENCY,
   columnsOf,
+  ENTRIES_OF_SLICE,
   ENTRY,
   ENTRY_COLUMNS,
-  ENTRY_FEED,
   ENTRY_NAMES,
-  entryBy,
   type LedgerRow,
   ledgerRowOf,
   type Refund,
-  ROUND_NO,
-  reversalOf,
-  VERDICT_ID,
 } from './ledger-columns';
-import { isRecorded, type RoundRecords, readRecorded } from './round-records';
+import { isRecorded, type RoundRecords, recordRounds } from './round-records';
 import { finiteMicrosOf } from './times';
 
 /** The events that the promotions of a store may count. */
@@ -31,62 +25,79 @@ export interface CountedScope {
   readonly kinds: readonly CountedKind[];
 }
 
-const inSlice = (columns: string, names: string): string => `select ${columns} from promo_store.history h
-${names}
-where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
-  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[])))
-  and (h.counted and h.kind = any($5::smallint[]) or h.kind = 4 and h.outcome = 0)`;
-/** Entries of the slice, and its refunds. Only they have an event id. Of one round there may be several. */
-const READ: Statement = {
-  name: 'promotions_read',
-  text: inSlice(
-    `null, null, case when h.kind = 4 then promo.stored_id(h.event_id) end, ${ENTRY}`,
-    ENTRY_NAMES,
-  ),
-};
-/** The same, and records where the entries of rounds are. */
-const READ_AND_RECORD: Statement = {
-  name: 'promotions_read_and_record',
-  text: `with found as materialized (
-  ${inSlice(`h.ctid as place, ${ENTRY_COLUMNS}, h.event_id, f.operator_id`, ENTRY_FEED)}
-), recorded as (
-  insert into promo_store.promotion_rounds (generation, round_no, last_no, newest_at, entries, verdict_ids, places)
-  select $6, round_no, max(verdict_id), max(decided_at), count(*), array_agg(verdict_id), array_agg(place)
-  from found where kind <> 4 and round_no is not null group by round_no order by round_no
-)
-select null, null, case when h.kind = 4 then promo.stored_id(h.event_id) end, ${entryBy('h')} from found h ${BRAND_AND_CURRENCY}`,
-};
+/** A slice, and how many verdicts it has. */
+export type MeasuredSlice = Slice & { readonly rows: number };
+
 /** The refunds that are the first of their rounds: each takes back what came before. */
 const READ_REFUNDS: Statement = {
   name: 'promotions_read_refunds',
-  text: `select w.change_no, ${finiteMicrosOf('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $4::timestamptz
-from unnest($1::bigint[], $2::bigint[], $3::text[]) w (change_no, round_no, event_id)
-cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no and promo.stored_id(x.refunded_by) = w.event_id offset 0) x`,
+  text: `select h.verdict_id, ${finiteMicrosOf('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $3::timestamptz
+from (select h.verdict_id, h.round_no, h.event_id from promo_store.history h where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
+  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[]) and test_mark <> 1))
+  and h.kind = 4 and h.outcome = 0 offset 0) h
+cross join lateral (select * from promo_store.refunds x where x.round_no = h.round_no and x.refunded_by = h.event_id offset 0) x`,
 };
+
+const REFUND_COLUMNS = 'w (change_no, entered_at, round_no)';
+const refunds = (first: number): string =>
+  `unnest($${first}::bigint[], $${first + 1}::bigint[], $${first + 2}::bigint[]) ${REFUND_COLUMNS}`;
+const REVERSAL = `w.change_no, w.entered_at, ${ENTRY_COLUMNS}`;
+const COUNTED = 'h.counted and h.kind = any($5::smallint[])';
+/** Entries of a round were decided within a day of its opening and its refund. */
+const OF_ROUND = `h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day'`;
 /**
- * Reversals of rounds that opened a moment before the slice. One scan finds all of them: entries of a round
- * have higher numbers than the batch before it.
+ * Reversals whose entries are recorded. An entry that is at its place no longer is searched for: that reads
+ * some pages of history. Those of dropped months are gone.
  */
-const READ_NEAR = declared({
-  name: 'promotions_read_near',
-  text: `select w.change_no, w.entered_at, null, ${ENTRY}
-from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
-join (select ${ENTRY_COLUMNS} from promo_store.history h
-  where h.verdict_id > $4::bigint and h.verdict_id <= $5::bigint and h.decided_at >= $6::timestamptz and h.counted and h.kind = any($7::smallint[])) h
-  on h.round_no = w.round_no
-${ENTRY_NAMES}`,
-});
+const RECORDED = `select w.change_no, w.entered_at, e.*
+from ${refunds(6)}
+cross join lateral (select * from promo_store.promotion_rounds r where r.generation = $9 and r.round_no = w.round_no offset 0) r
+cross join lateral unnest(r.verdict_ids, r.places) p (verdict_no, place)
+left join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.ctid = p.place and h.verdict_id = p.verdict_no offset 0) found on true
+cross join lateral (
+  select ${ENTRY_COLUMNS} from (select found.*) h where found.verdict_id is not null
+  union all
+  select ${ENTRY_COLUMNS} from promo_store.refunds x cross join lateral (
+    select ${ENTRY_COLUMNS} from promo_store.history h where h.verdict_id = p.verdict_no and ${OF_ROUND} offset 0) h
+  where found.verdict_id is null and x.round_no = w.round_no
+) e`;
+/**
+ * Reversals of rounds that opened a moment before the slice, or in it. One scan finds all of them: entries of
+ * a round have higher numbers than the batch before it.
+ */
+const NEAR = `select ${REVERSAL}
+from ${refunds(10)}
+join promo_store.history h on h.round_no = w.round_no
+where cardinality($10::bigint[]) > 0 and h.verdict_id > $13::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz and ${COUNTED}`;
 /** Reversals of rounds that opened long ago, found as the rollups find them. */
-const READ_FAR = declared({
-  name: 'promotions_read_far',
-  text: `select w.change_no, w.entered_at, null, ${ENTRY}
-from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
-join promo_store.refunds x on x.round_no = w.round_no
-cross join lateral (select * from (select ${ENTRY_COLUMNS} from promo_store.history h where h.round_no = x.round_no
-    and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h
-  where h.counted and h.kind = any($4::smallint[])) h
-${ENTRY_NAMES}`,
-});
+const FAR = `select ${REVERSAL}
+from ${refunds(14)}
+cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no offset 0) x
+cross join lateral (select ${ENTRY_COLUMNS}, h.counted from promo_store.history h where h.round_no = x.round_no and ${OF_ROUND} offset 0) h
+where ${COUNTED}`;
+/** The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). */
+const CREDITED = `select case when c.brand_no is null or c.brand_no = h.brand_no then coalesce(e.player_ref, c.player_ref) end
+  from promo_store.rounds r
+  join promo_store.attribution_changes c on c.feed_no = r.feed_no and c.round_key = r.round_key
+  left join promo_store.erased_credits e on e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no
+  where r.round_no = h.round_no and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1`;
+
+/** All rows of one player follow one another, so that memory holds the progress of few players. */
+const read = (name: string, creditedTo: string): Statement =>
+  declared({
+    name,
+    text: `select h.change_no, h.entered_at, ${creditedTo} as credited_to, ${ENTRY}
+from (
+  select null::bigint as change_no, null::bigint as entered_at, ${ENTRY_COLUMNS} from promo_store.history h where ${ENTRIES_OF_SLICE}
+  union all ${RECORDED}
+  union all ${NEAR}
+  union all ${FAR}
+) h
+${ENTRY_NAMES}
+order by coalesce(${creditedTo}, h.player_ref) collate "C", coalesce(h.change_no, h.verdict_id), h.verdict_id`,
+  });
+const READ = read('promotions_read', 'null::text');
+const READ_CREDITED = read('promotions_read_credited', `(${CREDITED})`);
 
 /** Entries of rounds up to a number. The rounds of attributions are few, and of any age. */
 const READ_ROUNDS: Statement = {
@@ -94,7 +105,7 @@ const READ_ROUNDS: Statement = {
   text: `select null, null, null, ${ENTRY}
 from unnest($1::bigint[]) w (round_no)
 join promo_store.rounds r on r.round_no = w.round_no
-cross join lateral (select * from (select ${ENTRY_COLUMNS} from promo_store.history h
+cross join lateral (select * from (select ${ENTRY_COLUMNS}, h.counted from promo_store.history h
     where h.round_no = r.round_no and h.decided_at >= r.opened_at - interval '1 day' offset 0) h
   where h.counted and h.kind = any($2::smallint[]) and h.verdict_id <= $3::bigint) h
 ${ENTRY_NAMES}`,
@@ -103,61 +114,54 @@ ${ENTRY_NAMES}`,
 /** A look-up of an old round takes as long as a scan of so many rows. */
 const ROWS_OF_LOOK_UP = 4_000;
 
-/**
- * The entries and reversals of a slice, in no order. Memory holds one page of them at a time.
- *
- * @param records null: refunds find the entries of their rounds in history alone
- */
-export async function* readLedgerPages(
+/** The refunds of a slice that are the first of their rounds. */
+export async function readRefunds(
   session: Reader,
-  slice: Slice,
-  scope: CountedScope,
-  records: RoundRecords | null,
-): AsyncGenerator<LedgerRow[]> {
-  const { after, upTo, since } = slice;
-  const kinds = scope.kinds.map(kindCode);
-  const values = [after, upTo, since, scope.operatorIds, kinds];
-  const found = await (records === null
-    ? byHash(session, READ, values)
-    : byHash(session, READ_AND_RECORD, [...values, records.generation]));
-  const rows = found.filter(([, , eventId]) => eventId === null).map((row) => ledgerRowOf(row));
-  const all = await readRefunds(session, slice, found);
-  const refunds = all.filter((refund) => !isRecorded(records, refund, slice));
-  const low = lowOfScan(refunds, after, found.length / (upTo - after));
-  const far = refunds.filter(({ opensAfter }) => opensAfter === null || opensAfter < low);
-  const near = refunds.filter(({ opensAfter }) => opensAfter !== null && opensAfter >= low);
-  yield rows;
-  yield reversalsWithin(rows, near);
-  if (low < after && near.length > 0)
-    yield* reversalPages(session, byHash(session, READ_NEAR, [...columnsOf(near), low, after, since, kinds]));
-  if (far.length > 0) yield* reversalPages(session, session.query(READ_FAR, [...columnsOf(far), kinds]));
-  if (records !== null && all.length > refunds.length)
-    yield* readRecorded(
-      session,
-      records.generation,
-      all.filter((refund) => isRecorded(records, refund, slice)),
-    );
-}
-
-/** A round may have a million entries. */
-async function* reversalPages(session: Reader, begun: Promise<unknown>): AsyncGenerator<LedgerRow[]> {
-  for await (const page of pagesOf(session, begun)) yield page.map((row) => ledgerRowOf(row));
-}
-
-async function readRefunds(
-  session: Reader,
-  { since, isInOrder }: Slice,
-  found: readonly Row[],
+  { after, upTo, since, isInOrder }: Slice,
+  { operatorIds }: CountedScope,
 ): Promise<Refund[]> {
-  const rows = found.filter(([, , eventId]) => eventId !== null);
-  if (rows.length === 0) return [];
-  const column = (place: number) => rows.map((row) => row[place]);
-  const refunds = await session.query(READ_REFUNDS, [column(VERDICT_ID), column(ROUND_NO), column(2), since]);
-  return refunds.map(([changeNo, at, roundNo, isRecent]) => ({
+  const rows = await session.query(READ_REFUNDS, [after, upTo, since, operatorIds]);
+  return rows.map(([changeNo, at, roundNo, isRecent]) => ({
     ...{ changeNo: Number(changeNo), at: at ?? '0', roundNo: roundNo ?? '' },
     opensAfter:
       isInOrder && isRecent === 't' ? Math.floor(Number(roundNo) / BATCH_NUMBERS) * BATCH_NUMBERS - 1 : null,
   }));
+}
+
+export interface LedgerReading {
+  readonly scope: CountedScope;
+  /** Those of `readRefunds`. */
+  readonly refunds: readonly Refund[];
+  /** Null: refunds find the entries of their rounds in history alone. */
+  readonly records: RoundRecords | null;
+  /** Whether rounds may be credited to other players. The look-up for each row takes time. */
+  readonly isAttributed: boolean;
+  readonly pageRows?: number;
+}
+
+/**
+ * The entries of a slice, and the reversals of its refunds. They come player by player. The rows of a player
+ * come in the order of their numbers. Memory holds one page of them at a time.
+ */
+export async function* readLedgerPages(
+  session: Reader,
+  slice: MeasuredSlice,
+  { scope, refunds, records, isAttributed, pageRows }: LedgerReading,
+): AsyncGenerator<LedgerRow[]> {
+  const { after, upTo, since, rows } = slice;
+  const entries = [after, upTo, since, scope.operatorIds, scope.kinds.map(kindCode)];
+  if (records !== null) await recordRounds(session, records, entries);
+  const recorded = refunds.filter((refund) => isRecorded(records, refund, slice));
+  const others = refunds.filter((refund) => !isRecorded(records, refund, slice));
+  const low = lowOfScan(others, after, rows / (upTo - after));
+  const isNear = ({ opensAfter }: Refund) => opensAfter !== null && opensAfter >= low;
+  const begun = byHash(session, isAttributed ? READ_CREDITED : READ, [
+    ...entries,
+    ...[...columnsOf(recorded), records?.generation ?? null],
+    ...[...columnsOf(others.filter(isNear)), low],
+    ...columnsOf(others.filter((refund) => !isNear(refund))),
+  ]);
+  for await (const page of pagesOf(session, begun, pageRows)) yield page.map(ledgerRowOf);
 }
 
 /** @returns the number behind which one scan costs less than looking up the rounds that opened there */
@@ -174,15 +178,6 @@ function lowOfScan(refunds: readonly Refund[], after: number, rowsPerNumber: num
     low = number;
   }
   return low;
-}
-
-/** The reversals of entries of the slice itself. */
-function reversalsWithin(rows: readonly LedgerRow[], refunds: readonly Refund[]): LedgerRow[] {
-  const byRound = new Map(refunds.map((refund) => [refund.roundNo, refund]));
-  return rows.flatMap(({ roundNo, entry }) => {
-    const refund = roundNo === null ? undefined : byRound.get(roundNo);
-    return refund === undefined ? [] : [{ roundNo, entry: reversalOf(entry, refund) }];
-  });
 }
 
 /** The entries of rounds that were decided up to a number, also refunded ones. */

@@ -53,8 +53,28 @@ export async function numberWindows(
   });
 }
 
+/** The numbers of windows that were looked up. */
+export class WindowNumbers {
+  private readonly known = new Map<CountedVersion, Map<string, number>>();
+
+  /** @returns null for a window that was not looked up */
+  of({ version, window }: Omit<StoredWindow, 'windowNo'>): number | null {
+    return this.known.get(version)?.get(window.key) ?? null;
+  }
+
+  add(windows: readonly StoredWindow[]): void {
+    for (const { version, window, windowNo } of windows) {
+      const ofVersion = this.known.get(version) ?? new Map<string, number>();
+      this.known.set(version, ofVersion.set(window.key, windowNo));
+    }
+  }
+}
+
 /** When a leaderboard has its ranks, in microseconds since 1970; null: never, and for other promotions. */
-export function closeOf({ promotion }: CountedVersion, { endsAt }: PromotionWindow): bigint | null {
+export function closeOf(
+  { promotion }: Pick<CountedVersion, 'promotion'>,
+  { endsAt }: PromotionWindow,
+): bigint | null {
   return promotion.goal.rule !== 'rank' || endsAt === null ? null : endsAt + (promotion.acceptsLate ?? 0n);
 }
 

@@ -13,9 +13,9 @@ import type { Counting } from '../promotions/counting';
 import { heldBy } from '../promotions/judging';
 import type { PlayerProgress } from '../promotions/player-progress';
 import { type CountedVersion, VersionCache } from './counted-versions';
-import { type CountedRow, readCountedPages } from './credits';
+import { readCountedRows } from './credits';
 import { countedScopeOf } from './results';
-import { SliceRows } from './slice-rows';
+import { MatchedRows, SliceRows } from './slice-rows';
 import {
   DamageList,
   type RecountDamage,
@@ -179,12 +179,19 @@ async function countAgain(
     const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
     const [[count, latest] = []] = await reader.query(MEASURE, [after, end, since]);
     const slice = {
-      ...{ generation: Number(generation), after, upTo: end, since },
+      ...{ generation: Number(generation), after, upTo: end, since, rows: Number(count) },
       ...{ lineage: lineage ?? '', isInOrder, isShown: false, mayTakeCores: true },
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
-    const pages = readCountedPages(reader, slice, countedScopeOf(versions));
-    for (const { credited, sign, changeNo, at } of await rowsOfLedger.match(rowsOf(pages, isCounted)))
+    const reading = { scope: countedScopeOf(versions), records: null };
+    const { pages } = await readCountedRows(reader, slice, reading);
+    const matched = new MatchedRows();
+    for await (const page of pages)
+      for (const row of page) {
+        const credited = isCounted(row.playerRef) ? rowsOfLedger.match(row) : [];
+        if (credited.length > 0) matched.add(row, credited);
+      }
+    for (const { credited, sign, changeNo, at } of matched.inOrder())
       rowsOfLedger.counting.addCredits(credited, sign, { changeNo, at });
     if (latest != null) newest = later(newest, BigInt(latest));
     verdicts += Number(count);
@@ -192,14 +199,6 @@ async function countAgain(
     after = end;
   }
   return verdicts;
-}
-
-/** The rows of the players that are counted. */
-async function* rowsOf(
-  pages: AsyncIterable<readonly CountedRow[]>,
-  isCounted: Counted['isCounted'],
-): AsyncGenerator<CountedRow[]> {
-  for await (const page of pages) yield page.filter(({ playerRef }) => isCounted(playerRef));
 }
 
 interface Compared {

@@ -1,15 +1,15 @@
 /** Promotions as results of a fold (docs/rules.md, P1-P17). */
 import type { Results } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
-import { BEFORE_ALL, later } from '../promotions/calendar';
+import { later } from '../promotions/calendar';
 import { enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
-import { forgetErasedCredits, readCountedPages } from './credits';
+import { forgetErasedCredits } from './credits';
 import type { CountedScope } from './ledger-rows';
 import { beginRecords, OldRecords } from './round-records';
-import { CountedSlice } from './slice';
-import { countParts, readParts, SLICE_LIMITS, type SlicePart } from './slice-parts';
-import { SliceRows } from './slice-rows';
+import { countJoined, countSlice } from './slice';
+import { cutSlice, SLICE_LIMITS } from './slice-end';
+import { countRanks, RankedRows } from './slice-ranks';
 import { finiteMicrosOf } from './times';
 
 /**
@@ -18,10 +18,10 @@ import { finiteMicrosOf } from './times';
  */
 const CERTAIN_AFTER_MICROS = 60_000_000n;
 
-/** The latest time of the slices before. */
-const FOLDED_TO: Statement = {
-  name: 'promotions_folded_to',
-  text: `select ${finiteMicrosOf('newest_at')} from promo_store.fold_generations where fold = 'promotions' and generation = $1`,
+const TIMES: Statement = {
+  name: 'promotions_times',
+  text: `select ${finiteMicrosOf('newest_at')}, (select ${finiteMicrosOf('max(b.closed_at)')} from promo_store.promotion_boards b where b.generation = $1)
+from promo_store.fold_generations where fold = 'promotions' and generation = $1`,
 };
 
 const TABLES = ['promotion_progress', 'promotion_attempts', 'promotion_boards', 'promotion_joins'] as const;
@@ -77,56 +77,43 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
   async function closeByTime(session: Session, from: number, to: number): Promise<void> {
     const [[closedTo] = []] = await session.query(CLOSED_BY_TIME, [from, to]);
     if (closedTo == null) return;
-    const foldedTo = await readFoldedTo(session, to);
+    const { foldedTo } = await readTimes(session, to);
     const { versions } = await countVersions(session, to, foldedTo, cache);
-    const rowsOfSlice = new SliceRows(versions);
-    await new CountedSlice(session, {
-      ...{ generation: to, isShown: false, rowsOfSlice, isEmpty: false },
-    }).end(BigInt(closedTo));
+    const ranked = new RankedRows(versions, null);
+    await countRanks(session, { generation: to, isShown: false }, ranked, BigInt(closedTo));
   }
 
   return {
     name: 'promotions',
     async fold(session, slice) {
       const { generation, isShown, after } = slice;
-      const parts = await readParts(session, slice, limits);
-      const foldedTo = await readFoldedTo(session, generation);
+      const { foldedTo, closedTo } = await readTimes(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
-      const counted = versions.length > 0 ? await countSlice(versions, foldedTo) : parts;
-      const upTo = counted.at(-1)?.upTo ?? slice.upTo;
-      await forgetErasedCredits(session, generation, upTo);
-      const { newestAt = null } = latestOf(counted) ?? {};
-      return { upTo, rows: counted.reduce((sum, { rows }) => sum + rows, 0), newestAt, rebuild };
-
-      async function countSlice(versions: readonly CountedVersion[], foldedTo: bigint | null) {
-        const rowsOfSlice = new SliceRows(versions);
-        const scope = countedScopeOf(versions);
+      const cut = await cutSlice(session, slice, versions, foldedTo, limits);
+      if (versions.length > 0) {
+        const latest = later(foldedTo, cut.latest);
         const records = await beginRecords(session, generation, after);
-        // Nothing is stored of a generation that begins.
-        const countedSlice = new CountedSlice(session, {
-          generation,
-          isShown,
-          rowsOfSlice,
+        await countSlice(session, {
+          ...{ generation, isShown, versions, slice: cut },
+          // Nothing is stored of a generation that begins.
           isEmpty: after < 0,
+          reading: { scope: countedScopeOf(versions), records, pageRows: limits.pageRows },
+          latest: later(latest, closedTo),
+          asOf: (latest ?? 0n) - CERTAIN_AFTER_MICROS,
         });
-        await countedSlice.countJoined();
-        const counted = await countParts(countedSlice, rowsOfSlice, parts, limits, (part) =>
-          readCountedPages(session, part, scope, records),
-        );
-        const latest = later(foldedTo, latestOf(counted)?.latest ?? null);
-        await countedSlice.end((latest ?? 0n) - CERTAIN_AFTER_MICROS);
         await oldRecords.drop(session, generation);
-        return counted;
       }
+      await forgetErasedCredits(session, generation, cut.upTo);
+      return { upTo: cut.upTo, rows: cut.rows, newestAt: cut.newestAt, rebuild };
     },
     async updateByTime(session, generation, now) {
-      const foldedTo = await readFoldedTo(session, generation);
+      const { foldedTo, closedTo } = await readTimes(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
-      const rowsOfSlice = new SliceRows(versions);
-      const counted = new CountedSlice(session, { generation, isShown: true, rowsOfSlice, isEmpty: false });
-      await counted.countJoined();
-      await counted.end(asOf);
+      const ranked = new RankedRows(versions, later(later(foldedTo, closedTo), asOf));
+      const options = { generation, isShown: true, isEmpty: false, versions, asOf };
+      await countJoined(session, options, ranked);
+      await countRanks(session, options, ranked, asOf);
       return rebuild;
     },
     async keepOlder(session, from, to, since) {
@@ -146,9 +133,20 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
   };
 }
 
-async function readFoldedTo(session: Session, generation: number): Promise<bigint | null> {
-  const [[foldedTo] = []] = await session.query(FOLDED_TO, [generation]);
-  return foldedTo == null ? null : BigInt(foldedTo);
+/** Microseconds since 1970; null: never. */
+interface FoldedTimes {
+  /** The latest time of the verdicts that are counted. */
+  readonly foldedTo: bigint | null;
+  /** The latest close of a leaderboard that is closed. */
+  readonly closedTo: bigint | null;
+}
+
+async function readTimes(session: Session, generation: number): Promise<FoldedTimes> {
+  const [[foldedTo, closedTo] = []] = await session.query(TIMES, [generation]);
+  return {
+    foldedTo: foldedTo == null ? null : BigInt(foldedTo),
+    closedTo: closedTo == null ? null : BigInt(closedTo),
+  };
 }
 
 export function countedScopeOf(versions: readonly CountedVersion[]): CountedScope {
@@ -156,11 +154,4 @@ export function countedScopeOf(versions: readonly CountedVersion[]): CountedScop
     operatorIds: [...new Set(versions.map(({ promotion }) => promotion.definition.operator))],
     kinds: [...new Set(versions.flatMap(({ promotion }) => promotion.terms.map(({ kind }) => kind)))],
   };
-}
-
-function latestOf(parts: readonly SlicePart[]): SlicePart | undefined {
-  return parts.reduce<SlicePart | undefined>(
-    (found, part) => ((part.latest ?? BEFORE_ALL) > (found?.latest ?? BEFORE_ALL) ? part : found),
-    undefined,
-  );
 }

@@ -3,19 +3,8 @@
  * of its round at once, whenever they were decided (docs/rules.md, P11).
  */
 import type { Slice } from '../fold/fold';
-import { declared, pagesOf } from '../postgres/pages';
-import type { Row } from '../postgres/pipeline';
 import type { Reader, Session, Statement } from '../postgres/transaction';
-import {
-  BRAND_AND_CURRENCY,
-  columnsOf,
-  ENTRY,
-  ENTRY_COLUMNS,
-  ENTRY_NAMES,
-  type LedgerRow,
-  ledgerRowOf,
-  type Refund,
-} from './ledger-columns';
+import { ENTRIES_OF_SLICE, type Refund } from './ledger-columns';
 
 /** The records of a generation. */
 export interface RoundRecords {
@@ -49,46 +38,20 @@ export function isRecorded(records: RoundRecords | null, { roundNo }: Refund, { 
   return records.after < 0 || (isInOrder && Number(roundNo) > records.after);
 }
 
-/** An entry that is at its place no longer has no columns but its verdict, the last one. */
-const READ = declared({
-  name: 'promotions_read_recorded',
-  text: `select w.change_no, w.entered_at, null, ${ENTRY}, r.round_no, e.verdict_id
-from unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)
-join promo_store.promotion_rounds r on r.generation = $4 and r.round_no = w.round_no
-cross join lateral unnest(r.verdict_ids, r.places) e (verdict_id, place)
-left join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.ctid = e.place and h.verdict_id = e.verdict_id offset 0) h on true
-left join promo_store.feeds f on f.feed_no = h.feed_no
-${BRAND_AND_CURRENCY}`,
-});
-/** Each verdict reads some pages of history. Those of dropped months are gone. */
-const READ_MOVED: Statement = {
-  name: 'promotions_read_moved',
-  text: `select w.change_no, w.entered_at, null, ${ENTRY}
-from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) w (change_no, entered_at, round_no, verdict_id)
-join promo_store.refunds x on x.round_no = w.round_no
-cross join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.verdict_id = w.verdict_id
-  and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day' offset 0) h
-${ENTRY_NAMES}`,
+const RECORD: Statement = {
+  name: 'promotions_record',
+  text: `insert into promo_store.promotion_rounds (generation, round_no, last_no, newest_at, entries, verdict_ids, places)
+select $6, round_no, max(verdict_id), max(decided_at), count(*), array_agg(verdict_id), array_agg(ctid)
+from promo_store.history h where ${ENTRIES_OF_SLICE} and round_no is not null group by round_no order by round_no`,
 };
 
-/** The reversals of refunds whose rounds are recorded, in pages. */
-export async function* readRecorded(
-  reader: Reader,
-  generation: number,
-  refunds: readonly Refund[],
-): AsyncGenerator<LedgerRow[]> {
-  const begun = reader.query(READ, [...columnsOf(refunds), generation]);
-  for await (const found of pagesOf(reader, begun)) {
-    const rows = found.filter(([, , , verdictId]) => verdictId !== null);
-    yield rows.map((row) => ledgerRowOf(row));
-    if (rows.length < found.length) yield await readMoved(reader, found);
-  }
-}
-
-async function readMoved(reader: Reader, found: readonly Row[]): Promise<LedgerRow[]> {
-  const moved = found.filter(([, , , verdictId]) => verdictId === null);
-  const values = [0, 1, -2, -1].map((place) => moved.map((row) => row.at(place)));
-  return (await reader.query(READ_MOVED, values)).map((row) => ledgerRowOf(row));
+/** Records the entries of a slice. */
+export async function recordRounds(
+  session: Reader,
+  { generation }: RoundRecords,
+  entriesOfSlice: readonly unknown[],
+): Promise<void> {
+  await session.query(RECORD, [...entriesOfSlice, generation]);
 }
 
 const DROPPED_TO: Statement = {

@@ -1,4 +1,4 @@
-/** The progress that a slice needs, with the numbers of its windows, and the rows that change it. */
+/** The progress that rows change, with the numbers of its windows, and the steps that change it. */
 import { Counting, type CreditedProgress } from '../promotions/counting';
 import type { Credit } from '../promotions/matching';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
@@ -42,11 +42,40 @@ class Reversal {
   }
 }
 
+/** Rows that change progress. */
+export class MatchedRows {
+  private readonly rows: MatchedRow[] = [];
+  private readonly reversals = new Map<number, Reversal>();
+
+  add({ entry, sign, changeNo, at }: CountedRow, credited: readonly CreditedProgress[]): void {
+    if (entry.reversesEntryId === null) {
+      this.rows.push({ changeNo, at, sign, credited });
+      return;
+    }
+    let reversal = this.reversals.get(changeNo);
+    if (reversal === undefined) {
+      reversal = new Reversal();
+      this.reversals.set(changeNo, reversal);
+      this.rows.push({ changeNo, at, sign, credited: reversal.credited });
+    }
+    for (const each of credited) reversal.add(each);
+  }
+
+  /** Adds a step at which progress is judged, and which does not change it. */
+  addStep(step: Pick<MatchedRow, 'changeNo' | 'at'>, progress: PlayerProgress): void {
+    this.rows.push({ ...step, sign: 1n, credited: [{ progress, credits: [] }] });
+  }
+
+  /** The rows in the order of their numbers. */
+  inOrder(): readonly MatchedRow[] {
+    return this.rows.sort((a, b) => a.changeNo - b.changeNo);
+  }
+}
+
 export class SliceRows {
   readonly counting: Counting<CountedVersion>;
-  /** So much progress was looked at by takeFresh. Of it, this is not restored yet. */
+  /** So much progress was looked at by takeFresh. */
   private lookedAt = 0;
-  private unrestored: readonly PlayerProgress[] = [];
 
   constructor(private readonly versions: readonly CountedVersion[]) {
     this.counting = new Counting(versions);
@@ -57,27 +86,9 @@ export class SliceRows {
     return this.versions.some(({ promotion }) => promotion.goal.rule === 'rank');
   }
 
-  /** @returns the rows of a part that change progress, in the order of their numbers */
-  async match(pages: AsyncIterable<readonly CountedRow[]>): Promise<MatchedRow[]> {
-    const reversals = new Map<number, Reversal>();
-    const part: MatchedRow[] = [];
-    for await (const page of pages)
-      for (const { entry, playerRef, sign, changeNo, at, matchedAt } of page) {
-        const credited = this.counting.match(entry, playerRef, matchedAt);
-        if (credited.length === 0) continue;
-        if (entry.reversesEntryId === null) {
-          part.push({ changeNo, at, sign, credited });
-          continue;
-        }
-        let reversal = reversals.get(changeNo);
-        if (reversal === undefined) {
-          reversal = new Reversal();
-          reversals.set(changeNo, reversal);
-          part.push({ changeNo, at, sign, credited: reversal.credited });
-        }
-        for (const each of credited) reversal.add(each);
-      }
-    return part.sort((a, b) => a.changeNo - b.changeNo);
+  /** The progress in which a row counts. */
+  match({ entry, playerRef, matchedAt }: CountedRow): readonly CreditedProgress[] {
+    return this.counting.match(entry, playerRef, matchedAt);
   }
 
   versionOf({
@@ -87,7 +98,7 @@ export class SliceRows {
     return this.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
   }
 
-  /** The windows of the slice that have no number yet. */
+  /** The windows that have no number yet. */
   windowsToNumber(): ProgressWindow<CountedVersion>[] {
     return [...this.counting.windows()].filter(({ windowNo }) => windowNo === null);
   }
@@ -97,15 +108,11 @@ export class SliceRows {
       this.counting.windowOf(version, window).windowNo = windowNo;
   }
 
-  /**
-   * The progress that was found since the last call: it is to be restored. The next part may be matched in
-   * between, and its windows have no numbers yet. Their progress comes with the next call.
-   */
-  takeFresh(): PlayerProgress[] {
+  /** The progress that was found since the last call: it is to be restored. */
+  takeFresh(): readonly PlayerProgress[] {
     const { found } = this.counting;
-    const fresh = [...this.unrestored, ...found.slice(this.lookedAt)];
+    const fresh = found.slice(this.lookedAt);
     this.lookedAt = found.length;
-    this.unrestored = fresh.filter(({ place }) => place.windowNo === null);
-    return this.unrestored.length === 0 ? fresh : fresh.filter(({ place }) => place.windowNo !== null);
+    return fresh;
   }
 }

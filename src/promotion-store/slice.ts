@@ -1,198 +1,108 @@
 /**
- * One slice of promotions (docs/rules.md, P1-P16). It restores progress, and counts rows by the code that
- * counts files. Then it saves progress, attempts and completions.
- *
- * Rows are counted part by part, so that memory holds the progress that they change, and few of them.
+ * One slice of promotions (docs/rules.md, P1-P16), part by part. A part has all rows of some players. So
+ * their progress is looked up once, changed in memory, and written once, and memory holds few players.
  */
 import type { Session } from '../postgres/transaction';
-import type { ProgressWindow } from '../promotions/player-progress';
-import * as boardRows from './board-rows';
-import { enterCompletions } from './completions';
+import { later } from '../promotions/calendar';
+import type { CountedVersion } from './counted-versions';
+import { type CountedReading, type CountedRow, readCountedRows } from './credits';
 import { takeJoined } from './joins';
-import * as stored from './progress-rows';
-import type { MatchedRow, SliceRows } from './slice-rows';
+import type { MeasuredSlice } from './ledger-rows';
+import { WindowNumbers } from './progress-rows';
+import { type SliceOptions, SlicePart } from './slice-part';
+import { countRanks, RankedRows } from './slice-ranks';
+import { MatchedRows, SliceRows } from './slice-rows';
 
-export interface SliceOptions {
-  readonly generation: number;
-  /** Whether readers see the generation: only this one changes the ledger of completions. */
-  readonly isShown: boolean;
-  /** The progress that the rows of the slice change. */
-  readonly rowsOfSlice: SliceRows;
-  /** The generation has no progress yet. */
-  readonly isEmpty: boolean;
+/** Parts in memory: the store looks one up or writes it, while this process counts another one. */
+const PARTS_AT_ONCE = 3;
+
+export interface CountedSlice extends SliceOptions {
+  readonly slice: MeasuredSlice;
+  readonly versions: readonly CountedVersion[];
+  readonly reading: CountedReading;
+  /** No verdict of the slice and no closed leaderboard has a later time. Microseconds since 1970. */
+  readonly latest: bigint | null;
+  /** All rows from before this time are counted with the slice, in microseconds since 1970. */
+  readonly asOf: bigint;
 }
 
-/** Players whose completions are confirmed in one slice. The others follow in the next one. */
-const CONFIRMED_AT_ONCE = 2_000;
+export async function countSlice(session: Session, counted: CountedSlice): Promise<void> {
+  const { slice, versions, reading, latest, asOf } = counted;
+  const { newestChange, pages } = await readCountedRows(session, slice, reading);
+  const ranked = new RankedRows(versions, later(latest, newestChange));
+  await countJoined(session, counted, ranked);
+  const numbers = new WindowNumbers();
+  const running: Promise<void>[] = [];
+  let open: SlicePart | null = null;
+  for await (const { rows, isWhole } of playersOf(pages)) {
+    // The part of a player with many rows goes on.
+    if (open !== null) await Promise.all(running.splice(0));
+    const part: SlicePart = open ?? new SlicePart(session, counted, new SliceRows(versions), numbers);
+    const counting = countPart(part, rows, isWhole);
+    // Its failure is met below.
+    counting.catch(() => {});
+    running.push(counting);
+    if (running.length >= PARTS_AT_ONCE) await running.shift();
+    open = isWhole ? null : part;
+  }
+  await Promise.all(running);
+  await countRanks(session, counted, ranked, asOf);
 
-/** The leaderboard of a window with rows of the slice, or of one that is due. */
-interface SliceBoard extends stored.StoredWindow {
-  /** Whether a slice before has closed it. */
-  readonly wasClosed: boolean;
-  /** The time of the latest row, in microseconds since 1970. */
-  latest: bigint;
-  /** Rows so far: each may take a player from the ranks. */
-  rows: number;
-  /** Whether its players are in memory: those who may be ranked. */
-  isOpen: boolean;
+  async function countPart(part: SlicePart, rows: readonly CountedRow[], isWhole: boolean): Promise<void> {
+    const matched = new MatchedRows();
+    for (const row of rows) {
+      const credited = ranked.take(row, part.rows.match(row));
+      if (credited.length > 0) matched.add(row, credited);
+    }
+    await part.restore();
+    part.count(matched.inOrder());
+    if (isWhole) await part.save(asOf);
+  }
 }
 
-export class CountedSlice {
-  private readonly boards = new Map<number, SliceBoard>();
-
-  constructor(
-    private readonly session: Session,
-    private readonly options: SliceOptions,
-  ) {}
-
-  /**
-   * Judges progress that an erasure has joined, before rows change it: it may be worth other completions than
-   * those that hold, and another rank.
-   */
-  async countJoined(): Promise<void> {
-    const { generation, rowsOfSlice } = this.options;
-    const rows: MatchedRow[] = [];
-    for (const each of await takeJoined(this.session, generation)) {
-      const version = rowsOfSlice.versionOf(each);
-      if (version === undefined) continue;
-      rowsOfSlice.number([{ ...each, version }]);
-      const progress = rowsOfSlice.counting.progressOf(version, each.window, each.playerRef);
-      const { changeNo, at } = each;
-      // Without credits, the row is only a step at which progress is judged.
-      rows.push({ changeNo, at, sign: 1n, credited: [{ progress, credits: [] }] });
-    }
-    if (rows.length > 0) {
-      const count = await this.prepareRows(rows);
-      count();
-    }
+/**
+ * Judges progress that an erasure has joined, before rows change it: it may be worth other completions than
+ * those that hold, and another rank.
+ */
+export async function countJoined(
+  session: Session,
+  { versions, asOf, ...options }: SliceOptions & Pick<CountedSlice, 'versions' | 'asOf'>,
+  ranked: RankedRows,
+): Promise<void> {
+  const joined = await takeJoined(session, options.generation);
+  if (joined.length === 0) return;
+  const part = new SlicePart(session, options, new SliceRows(versions));
+  const matched = new MatchedRows();
+  for (const each of joined) {
+    const version = part.rows.versionOf(each);
+    if (version === undefined || ranked.takeStep(each, { version, window: each.window }, each.playerRef))
+      continue;
+    matched.addStep(each, part.rows.counting.progressOf(version, each.window, each.playerRef));
   }
+  await part.restore();
+  part.count(matched.inOrder());
+  await part.save(asOf);
+}
 
-  /**
-   * Restores the progress that the rows of a part change. Parts follow one another.
-   *
-   * @returns counts the rows, in the order of their numbers
-   */
-  async prepareRows(rows: readonly MatchedRow[]): Promise<() => void> {
-    const { rowsOfSlice } = this.options;
-    const unnumbered = rowsOfSlice.windowsToNumber();
-    if (unnumbered.length > 0) rowsOfSlice.number(await stored.numberWindows(this.session, unnumbered));
-    await this.prepare(await this.touchBoards(rows), null);
-    return () => {
-      for (const { credited, sign, changeNo, at } of rows)
-        rowsOfSlice.counting.addCredits(credited, sign, { changeNo, at });
-    };
-  }
+/** Rows of some players. */
+interface PlayerRows<R> {
+  readonly rows: readonly R[];
+  /** Whether they are all rows of their players, with those before. */
+  readonly isWhole: boolean;
+}
 
-  /**
-   * Judges what was counted, and saves it.
-   *
-   * @param asOf all rows from before this time are counted, in microseconds since 1970
-   */
-  async end(asOf: bigint): Promise<void> {
-    const { session } = this;
-    const { generation, isShown, rowsOfSlice } = this.options;
-    const due = [...this.boards.values()].filter(({ isOpen }) => !isOpen);
-    for (const each of rowsOfSlice.hasBoards ? await boardRows.dueBoards(session, generation, asOf) : []) {
-      const version = rowsOfSlice.versionOf(each);
-      if (version === undefined || this.boards.has(each.windowNo)) continue;
-      rowsOfSlice.number([{ ...each, version }]);
-      const board = { ...each, version, wasClosed: false, latest: asOf, rows: 0, isOpen: false };
-      this.boards.set(each.windowNo, board);
-      due.push(board);
-    }
-    for (const each of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
-      const version = rowsOfSlice.versionOf(each);
-      if (version === undefined) continue;
-      rowsOfSlice.number([{ ...each, version }]);
-      rowsOfSlice.counting.progressOf(version, each.window, each.playerRef);
-    }
-    await this.prepare(due, asOf);
-    const { entries, changed } = rowsOfSlice.counting.endSlice(asOf);
-    await stored.saveProgress(
-      session,
-      generation,
-      rowsOfSlice.counting.found.filter(({ lastStep }) => lastStep !== null),
-    );
-    await stored.saveAttempts(session, generation, changed);
-    const closing = [...this.boards.values()].filter(({ isOpen, wasClosed }) => isOpen && !wasClosed);
-    await boardRows.closeBoards(
-      session,
-      generation,
-      closing.map(({ windowNo }) => windowNo),
-    );
-    if (!isShown) return;
-    await enterCompletions(
-      session,
-      entries.map(([progress, entry]) => [stored.windowNoOf(progress), entry]),
-    );
+/** Cuts pages of rows where a player ends and the next one begins. A player may have more than a page. */
+export async function* playersOf<R extends Pick<CountedRow, 'playerRef'>>(
+  pages: AsyncIterable<readonly R[]>,
+): AsyncGenerator<PlayerRows<R>> {
+  let held: readonly R[] = [];
+  for await (const page of pages) {
+    const rows = held.length === 0 ? page : [...held, ...page];
+    const last = rows.at(-1)?.playerRef;
+    const end = rows.findLastIndex(({ playerRef }) => playerRef !== last) + 1;
+    if (end === 0) yield { rows, isWhole: false };
+    else yield { rows: rows.slice(0, end), isWhole: true };
+    held = end === 0 ? [] : rows.slice(end);
   }
-
-  /** @returns the leaderboards that the rows touch, with their rows so far */
-  private async touchBoards(rows: readonly MatchedRow[]): Promise<SliceBoard[]> {
-    const { generation, rowsOfSlice } = this.options;
-    if (!rowsOfSlice.hasBoards) return [];
-    const touched = new Map<ProgressWindow, { latest: bigint; rows: number }>();
-    for (const { at, credited } of rows)
-      for (const { progress } of credited) {
-        const { place } = progress;
-        if (place.version.promotion.goal.rule !== 'rank') continue;
-        const found = touched.get(place);
-        if (found === undefined) touched.set(place, { latest: at, rows: 1 });
-        else {
-          found.rows++;
-          if (at > found.latest) found.latest = at;
-        }
-      }
-    const windows = [...rowsOfSlice.counting.windows()].flatMap((place) => {
-      const { version, window, windowNo } = place;
-      const found = touched.get(place);
-      return found === undefined || windowNo === null ? [] : [{ version, window, windowNo, ...found }];
-    });
-    const unknown = windows.map(({ windowNo }) => windowNo).filter((windowNo) => !this.boards.has(windowNo));
-    const closed = await boardRows.closedBoards(this.session, generation, unknown);
-    return windows.map((each) => {
-      const board = this.boards.get(each.windowNo);
-      if (board === undefined) {
-        const made = { ...each, wasClosed: closed.has(each.windowNo), isOpen: false };
-        this.boards.set(each.windowNo, made);
-        return made;
-      }
-      board.rows += each.rows;
-      if (each.latest > board.latest) board.latest = each.latest;
-      return board;
-    });
-  }
-
-  /**
-   * Restores the progress that is not in memory yet, and with it the players of leaderboards that are closed,
-   * or close by now.
-   *
-   * @param asOf see end; null: more rows follow
-   */
-  private async prepare(boards: readonly SliceBoard[], asOf: bigint | null): Promise<void> {
-    const { generation, rowsOfSlice, isEmpty } = this.options;
-    const { counting } = rowsOfSlice;
-    const { judge } = counting;
-    const opened: [SliceBoard, players: readonly string[], isNew: boolean][] = [];
-    for (const board of boards) {
-      const { windowNo, version, window, wasClosed, latest, rows, isOpen } = board;
-      const closesAt = stored.closeOf(version, window);
-      const closes = closesAt !== null && (latest >= closesAt || (asOf !== null && asOf >= closesAt));
-      if (!wasClosed && !closes) continue;
-      const { goal } = version.promotion;
-      const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + rows;
-      const players = await boardRows.rankedPlayers(this.session, generation, windowNo, most);
-      for (const playerRef of players) counting.progressOf(version, window, playerRef);
-      opened.push([board, players, !isOpen]);
-      board.isOpen = true;
-    }
-    const fresh = rowsOfSlice.takeFresh();
-    if (!isEmpty) await stored.loadProgress(this.session, generation, fresh);
-    for (const progress of fresh) judge.await(progress);
-    for (const [{ version, window, wasClosed }, players, isNew] of opened) {
-      const board = judge.boardOf({ promotion: version.promotion, window });
-      for (const playerRef of players) board.players.add(counting.progressOf(version, window, playerRef));
-      if (isNew && wasClosed) board.restoreClosed();
-    }
-  }
+  yield { rows: held, isWhole: true };
 }

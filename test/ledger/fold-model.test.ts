@@ -109,6 +109,12 @@ const comparable = (rows: readonly Row[]): string[] =>
 /** Their answers are settings and times. */
 const NOT_COMPARED = ['fold_settings', 'promotions_loops', 'fold_lag', 'fold_still_idle'];
 
+/** The refunds of a scan decide which of its reversals are read. */
+function pagesWith(values: readonly unknown[]): string {
+  if (listOf(values[5]).length > 0) return 'pages with recorded reversals';
+  return listOf(values[9]).length > 0 ? 'pages with near reversals' : 'pages with entries';
+}
+
 /** A store that also asks the model. */
 class Compared implements Store {
   readonly compared = new Map<string, number>();
@@ -156,8 +162,8 @@ class Compared implements Store {
     const answer = await backend.run(name, given);
     if (name === 'promotions_load') this.follow(rows, answer);
     if (NOT_COMPARED.includes(name)) return;
-    if (/^promotions_read_(near|far|recorded)$/.test(name)) this.scan = name;
-    const asked = name === 'next_page' ? this.scan : name;
+    if (name === 'promotions_read') this.scan = pagesWith(values);
+    const asked = name.startsWith('next_page') ? this.scan : name;
     this.compared.set(asked, (this.compared.get(asked) ?? 0) + rows.length);
     const withoutPlaces = (each: readonly Row[]) =>
       name === 'promotions_load' ? each.map(([no = null, , ...row]) => [no, ...row]) : each;
@@ -181,15 +187,10 @@ const FOLDED_TO = 'select max(after) from promo_store.fold_generations';
 const WITH_ROWS = [
   ...['fold_generations', 'fold_horizon', 'fold_lineage', 'fold_lock', 'fold_peek', 'promotion_versions'],
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
-  ...['promotions_number_windows', 'promotions_parts', 'promotions_pool', 'promotions_ranked'],
-  ...[
-    'promotions_read_and_record',
-    'promotions_read_recorded',
-    'promotions_begin_records',
-    'promotions_read_refunds',
-    'promotions_read_near',
-    'promotions_sweep_promotion_progress',
-  ],
+  ...['promotions_number_windows', 'promotions_steps', 'promotions_times', 'promotions_pool'],
+  ...['promotions_ranked', 'promotions_begin_records', 'promotions_read_refunds'],
+  ...['pages with entries', 'pages with recorded reversals', 'pages with near reversals'],
+  'promotions_sweep_promotion_progress',
 ];
 
 test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
@@ -204,7 +205,7 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const compared = new Compared(model);
     let time = 0;
     const goal = { rows: 40, ms: 500 };
-    const fold: Fold = makeFold(compared, makePromotionResults({ partRows: 9, progress: 20 }), {
+    const fold: Fold = makeFold(compared, makePromotionResults({ pageRows: 4, stepRows: 9 }), {
       ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
     });
     let recordedAfter = -1;

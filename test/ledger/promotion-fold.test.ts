@@ -4,7 +4,7 @@ import { makeRandom, type Random } from '../../dev/random';
 import { sleep } from '../../dev/servers/deadline';
 import type { Fold } from '../../src/fold/fold';
 import { inTransaction, type Session } from '../../src/postgres/transaction';
-import { readCountedPages } from '../../src/promotion-store/credits';
+import { readCountedRows } from '../../src/promotion-store/credits';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import type { Takeover } from '../../src/promotions/timeline';
 import { aPromotionFold, foldAll } from '../support/folds';
@@ -164,9 +164,11 @@ test('long games and ids take no more memory of a slice than short ones, and cou
       isInOrder: true,
       isShown: true,
       mayTakeCores: false,
+      rows: 100,
     };
     const scope = { operatorIds: ['acme'], kinds: ['bet'] } as const;
-    for await (const page of readCountedPages({ query }, slice, scope)) rows += page.length;
+    const { pages } = await readCountedRows({ query }, slice, { scope, records: null });
+    for await (const page of pages) rows += page.length;
     expect(rows).toBeGreaterThan(0);
     return Math.max(...lengths);
   });

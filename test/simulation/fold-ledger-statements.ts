@@ -1,6 +1,7 @@
 /** The statements by which the fold of promotions reads definitions and the ledger, over the model. */
 import { BATCH_NUMBERS } from '../../src/fold/statements';
 import { toPromotionsJson } from '../../src/promotion-file/stored';
+import { compareBytes } from '../../src/promotions/ranking';
 import type { FoldStatement } from './fold-statements';
 import {
   instantOf,
@@ -31,28 +32,31 @@ export const entryOf = (row: Verdict): Text[] => [
 ];
 
 export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
-  promotions_parts({ ledger }, [after, upTo, since, partRows]) {
+  promotions_steps({ ledger }, [after, upTo, since, stepRows]) {
     const from = instantOf(since) ?? 0n;
     const rows = ledger.history.filter(
       ({ verdictId, decidedAt }) =>
         verdictId > Number(after) && verdictId <= Number(upTo) && decidedAt >= from,
     );
     const batches = Map.groupBy(rows, ({ verdictId }) => Math.floor(verdictId / BATCH_NUMBERS));
-    const parts = new Map<number, [batch: number, rows: Verdict[]]>();
+    const steps = new Map<number, [batch: number, rows: Verdict[]]>();
     let count = 0;
     for (const [batch, ofBatch] of [...batches].sort(([a], [b]) => a - b)) {
       count += ofBatch.length;
-      const part = Math.floor((count - 1) / Number(partRows));
-      parts.set(part, [batch, [...(parts.get(part)?.[1] ?? []), ...ofBatch]]);
+      const step = Math.floor((count - 1) / Number(stepRows));
+      steps.set(step, [batch, [...(steps.get(step)?.[1] ?? []), ...ofBatch]]);
     }
-    return [...parts.values()].map(([batch, ofPart]) => {
-      const latest = timeText(maxOf(ofPart.map(({ decidedAt }) => decidedAt)));
-      return [String(batch), String(ofPart.length), latest, latest];
+    return [...steps.values()].map(([batch, ofStep]) => {
+      const latest = timeText(maxOf(ofStep.map(({ decidedAt }) => decidedAt)));
+      return [String(batch), String(ofStep.length), latest, latest];
     });
   },
-  promotions_folded_to({ seen }, [generation]) {
-    const row = seen.generations.get(Number(generation));
-    return row === undefined ? [] : [[numberText(row.newestAt)]];
+  promotions_times({ seen }, [no]) {
+    const row = seen.generations.get(Number(no));
+    const closes = [...seen.boards.values()]
+      .filter(({ generation }) => generation === Number(no))
+      .flatMap(({ windowNo }) => seen.windows.get(windowNo)?.closesAt ?? []);
+    return row === undefined ? [] : [[numberText(row.newestAt), numberText(maxOf(closes))]];
   },
   promotion_versions: ({ ledger }) =>
     ledger.versions.map(({ version, documentVersion, definition, since, until, removedAt, promotionNo }) => [
@@ -81,43 +85,74 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   // Attributions are not in the simulator: test/ledger/promotion-fold.test.ts has them.
   promotions_has_attributions: () => [['f']],
   promotions_loops: () => [],
-  promotions_read_refunds({ ledger }, [changes, rounds, events, sinceText]) {
-    const [changeNos, eventIds, since] = [listOf(changes), listOf(events), instantOf(sinceText) ?? 0n];
-    return numbersOf(rounds).flatMap((roundNo, place) => {
-      const refund = ledger.refunds.get(roundNo);
-      if (refund === undefined || refund.refundedBy !== eventIds[place]) return [];
-      const { refundedAt, openedAt } = refund;
-      return [[changeNos[place] ?? null, String(refundedAt), String(roundNo), openedAt >= since ? 't' : 'f']];
-    });
+  promotions_read_refunds({ ledger }, [after, upTo, sinceText, operators]) {
+    const since = instantOf(sinceText) ?? 0n;
+    return verdictsOfSlice(ledger, [after, upTo, sinceText, operators]).flatMap(
+      ({ kind, roundNo, eventId, verdictId }) => {
+        const refund = kind === REFUND_KIND && roundNo !== null ? ledger.refunds.get(roundNo) : undefined;
+        if (refund?.refundedBy !== eventId) return [];
+        const { refundedAt, openedAt } = refund;
+        return [[String(verdictId), String(refundedAt), String(roundNo), openedAt >= since ? 't' : 'f']];
+      },
+    );
   },
-  promotions_read_near(session, [changes, times, rounds, low, after, sinceText, kindList]) {
+  promotions_read(session, values) {
+    const { ledger, seen } = session;
+    const [, upTo, sinceText, , kindList, ...ofRefunds] = values;
+    const [changes, times, rounds, generation, ...others] = ofRefunds;
+    const [nearChanges, nearTimes, nearRounds, low, ...far] = others;
     const [kinds, since] = [numbersOf(kindList), instantOf(sinceText) ?? 0n];
+    const records = [...seen.records.values()].filter((each) => each.generation === Number(generation));
+    // All entries are at their places.
+    const isRecorded = ({ verdictId }: Verdict) =>
+      records.some(({ verdictIds }) => verdictIds.includes(verdictId));
     const isNear = ({ verdictId, decidedAt }: Verdict) =>
-      verdictId > Number(low) && verdictId <= Number(after) && decidedAt >= since;
-    return session.declare(reversals(session.ledger, [changes, times, rounds], kinds, isNear));
-  },
-  promotions_read_far(session, [changes, times, rounds, kindList]) {
+      verdictId > Number(low) && verdictId <= Number(upTo) && decidedAt >= since;
     const isFar = ({ decidedAt }: Verdict, { openedAt, refundedAt }: RefundedRound) =>
       decidedAt >= openedAt - DAY && decidedAt <= refundedAt + DAY;
-    return session.declare(reversals(session.ledger, [changes, times, rounds], numbersOf(kindList), isFar));
+    const rows = [
+      ...entriesOfSlice(ledger, values).map(
+        (row): ChangedRow => ({ row, change: row.verdictId, refund: [null, null] }),
+      ),
+      ...reversals(ledger, [changes, times, rounds], kinds, isRecorded),
+      ...reversals(ledger, [nearChanges, nearTimes, nearRounds], kinds, isNear),
+      ...reversals(ledger, far, kinds, isFar),
+    ];
+    const inOrder = rows.sort(
+      (a, b) =>
+        compareBytes(a.row.player, b.row.player) || a.change - b.change || a.row.verdictId - b.row.verdictId,
+    );
+    return session.declare(inOrder.map(({ row, refund }) => [...refund, null, ...entryOf(row)]));
   },
 };
 
-/** The verdicts that a slice reads: entries and refunds. */
-export function rowsOfSlice(
+/** The verdicts of a slice. */
+function verdictsOfSlice(
   { history }: LedgerTables,
-  [afterText, upTo, sinceText, operators, kindList]: readonly unknown[],
+  [after, upTo, sinceText, operators]: readonly unknown[],
 ): Verdict[] {
-  const [after, since] = [Number(afterText), instantOf(sinceText) ?? 0n];
-  const [operatorIds, kinds] = [textsOf(operators), numbersOf(kindList)];
+  const [since, operatorIds] = [instantOf(sinceText) ?? 0n, textsOf(operators)];
   return history.filter(
-    ({ verdictId, decidedAt, operatorId, isCounted, kind }) =>
-      verdictId > after &&
+    ({ verdictId, decidedAt, operatorId }) =>
+      verdictId > Number(after) &&
       verdictId <= Number(upTo) &&
       decidedAt >= since &&
-      operatorIds.includes(operatorId) &&
-      ((isCounted && kinds.includes(kind)) || kind === REFUND_KIND),
+      operatorIds.includes(operatorId),
   );
+}
+
+/** The entries of a slice that promotions may count. */
+export function entriesOfSlice(ledger: LedgerTables, values: readonly unknown[]): Verdict[] {
+  const kinds = numbersOf(values[4]);
+  return verdictsOfSlice(ledger, values).filter(({ isCounted, kind }) => isCounted && kinds.includes(kind));
+}
+
+/** A row that a slice reads, and the number of the verdict that made it. */
+interface ChangedRow {
+  readonly row: Verdict;
+  readonly change: number;
+  /** Number and time of the refund. */
+  readonly refund: readonly [Text, Text];
 }
 
 /** The entries of refunded rounds, each with verdict and time of its refund. */
@@ -126,7 +161,7 @@ function reversals(
   [changes, times, rounds]: readonly unknown[],
   kinds: readonly number[],
   isRead: (row: Verdict, refund: RefundedRound) => boolean,
-): Text[][] {
+): ChangedRow[] {
   const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
   return numbersOf(rounds).flatMap((roundNo, place) => {
     const refund = refunds.get(roundNo);
@@ -135,6 +170,9 @@ function reversals(
       .filter(
         (row) => row.roundNo === roundNo && row.isCounted && kinds.includes(row.kind) && isRead(row, refund),
       )
-      .map((row): Text[] => [changeNos[place] ?? null, enteredAts[place] ?? null, null, ...entryOf(row)]);
+      .map((row): ChangedRow => {
+        const changeNo = changeNos[place] ?? null;
+        return { row, change: Number(changeNo), refund: [changeNo, enteredAts[place] ?? null] };
+      });
   });
 }

@@ -1,4 +1,5 @@
 /** The statements of src/fold/fold.ts, over the model of the tables. */
+import { SLICE_LIMITS } from '../../src/promotion-store/slice-end';
 import { BEFORE_ALL } from '../../src/promotions/calendar';
 import {
   type FoldTables,
@@ -12,6 +13,9 @@ import {
 } from './fold-tables';
 import { StoreFailure } from './store-model';
 import type { Text } from './wire';
+
+/** The rows of a page, of slices and of comparisons. */
+const PAGE_ROWS = [3, 4, SLICE_LIMITS.pageRows, 10_000];
 
 /** The transaction in which a statement runs. */
 export interface FoldSession {
@@ -28,8 +32,7 @@ export interface FoldSession {
   changed(): FoldTables;
   /** Begins a scan that is read in pages. */
   declare(rows: Text[][]): Text[][];
-  /** The next page of the scan: the model has all rows in one. */
-  nextPage(): Text[][];
+  nextPage(rows: number): Text[][];
   endPages(): Text[][];
   /** @returns false where another transaction holds the lock of the fold */
   tryLock(): boolean;
@@ -69,7 +72,12 @@ const isCurrent = (session: FoldSession, shown: GenerationRow): boolean =>
 
 export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   fold_settings: () => [],
-  next_page: (session) => session.nextPage(),
+  ...Object.fromEntries(
+    PAGE_ROWS.map((rows): [string, FoldStatement] => [
+      `next_page_of_${rows}`,
+      (session) => session.nextPage(rows),
+    ]),
+  ),
   end_pages: (session) => session.endPages(),
   fold_lock(session, [, holder]) {
     const { fold } = session.seen;

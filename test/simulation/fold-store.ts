@@ -201,7 +201,7 @@ export class FoldBackend {
         this.page = rows;
         return [];
       },
-      nextPage: () => this.page?.splice(0) ?? [],
+      nextPage: (rows) => this.page?.splice(0, rows) ?? [],
       endPages: () => {
         this.page = null;
         return [];

@@ -1,0 +1,68 @@
+/**
+ * Counts rows of some players (docs/rules.md, P1-P16). It restores progress, and counts rows by the code that
+ * counts files. Then it saves progress, attempts and completions.
+ */
+import type { Session } from '../postgres/transaction';
+import { enterCompletions } from './completions';
+import * as stored from './progress-rows';
+import type { MatchedRow, SliceRows } from './slice-rows';
+
+export interface SliceOptions {
+  readonly generation: number;
+  /** Whether readers see the generation: only this one changes the ledger of completions. */
+  readonly isShown: boolean;
+  /** The generation has no progress yet. */
+  readonly isEmpty: boolean;
+}
+
+export class SlicePart {
+  constructor(
+    private readonly session: Session,
+    private readonly options: SliceOptions,
+    readonly rows: SliceRows,
+    private readonly numbers = new stored.WindowNumbers(),
+  ) {}
+
+  /** Gives numbers to the windows that were found since the last call. */
+  async numberWindows(): Promise<void> {
+    const { session, rows, numbers } = this;
+    for (const place of rows.windowsToNumber()) place.windowNo = numbers.of(place);
+    const found = await stored.numberWindows(session, rows.windowsToNumber());
+    rows.number(found);
+    numbers.add(found);
+  }
+
+  /** Restores the progress that was found since the last call. */
+  async restore(): Promise<void> {
+    const { session, rows } = this;
+    await this.numberWindows();
+    const fresh = rows.takeFresh();
+    if (!this.options.isEmpty) await stored.loadProgress(session, this.options.generation, fresh);
+    for (const progress of fresh) rows.counting.judge.await(progress);
+  }
+
+  /** @param matched in the order of their numbers; their progress is restored */
+  count(matched: readonly MatchedRow[]): void {
+    for (const { credited, sign, changeNo, at } of matched)
+      this.rows.counting.addCredits(credited, sign, { changeNo, at });
+  }
+
+  /**
+   * Judges the progress, and saves it.
+   *
+   * @param asOf all rows from before this time are counted, in microseconds since 1970
+   */
+  async save(asOf: bigint): Promise<void> {
+    const { session } = this;
+    const { generation, isShown } = this.options;
+    const { counting } = this.rows;
+    const { entries, changed } = counting.endSlice(asOf);
+    const counted = counting.found.filter(({ lastStep }) => lastStep !== null);
+    const placed = entries.map(([progress, entry]) => [stored.windowNoOf(progress), entry] as const);
+    await Promise.all([
+      stored.saveProgress(session, generation, counted),
+      stored.saveAttempts(session, generation, changed),
+      enterCompletions(session, isShown ? placed : []),
+    ]);
+  }
+}

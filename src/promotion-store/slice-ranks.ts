@@ -1,0 +1,173 @@
+/**
+ * The leaderboards of a slice that are closed, or close in it (docs/rules.md, P10, P15). A row then changes
+ * the ranks of several players, so the rows of all players are counted together, in the order of their
+ * numbers.
+ */
+import type { Session } from '../postgres/transaction';
+import type { CreditedProgress } from '../promotions/counting';
+import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
+import * as boardRows from './board-rows';
+import type { CountedVersion } from './counted-versions';
+import type { CountedRow } from './credits';
+import * as stored from './progress-rows';
+import { type SliceOptions, SlicePart } from './slice-part';
+import { type MatchedRow, MatchedRows, SliceRows } from './slice-rows';
+
+/** Players whose completions are confirmed in one slice. The others follow in the next one. */
+const CONFIRMED_AT_ONCE = 2_000;
+
+/** The leaderboard of a window with rows of the slice, or of one that is due. */
+interface TouchedBoard extends stored.StoredWindow {
+  /** The time of the latest row, in microseconds since 1970. */
+  readonly latest: bigint;
+  /** Rows of the slice: each may take a player from the ranks. */
+  readonly rows: number;
+}
+
+/** A leaderboard that is closed, or closes by now. */
+interface OpenBoard extends stored.StoredWindow {
+  /** Whether a slice before has closed it. */
+  readonly wasClosed: boolean;
+  /** The best players of before the slice. */
+  readonly players: readonly PlayerProgress[];
+}
+
+/** The rows that change ranks, until the rows of all players are read. */
+export class RankedRows {
+  readonly rows: SliceRows;
+  private readonly matched = new MatchedRows();
+
+  /** @param until the last close of a leaderboard with ranks, in microseconds since 1970; null: none */
+  constructor(
+    private readonly versions: readonly CountedVersion[],
+    private readonly until: bigint | null,
+  ) {
+    this.rows = new SliceRows(versions);
+  }
+
+  /** Keeps what changes ranks. @returns the other progress in which a row counts */
+  take(row: CountedRow, credited: readonly CreditedProgress[]): readonly CreditedProgress[] {
+    if (!credited.some(({ progress }) => this.hasRanks(progress.place))) return credited;
+    const ranked: CreditedProgress[] = [];
+    const others: CreditedProgress[] = [];
+    for (const each of credited) {
+      const { place, playerRef } = each.progress;
+      const version = this.versions.find((known) => known === place.version);
+      if (version === undefined || !this.hasRanks(place)) others.push(each);
+      else
+        ranked.push({ ...each, progress: this.rows.counting.progressOf(version, place.window, playerRef) });
+    }
+    this.matched.add(row, ranked);
+    return others;
+  }
+
+  /** Adds a step at which progress is judged. @returns false where it changes no ranks */
+  takeStep(
+    step: Pick<MatchedRow, 'changeNo' | 'at'>,
+    { version, window }: Pick<ProgressWindow<CountedVersion>, 'version' | 'window'>,
+    playerRef: string,
+  ): boolean {
+    if (!this.hasRanks({ version, window })) return false;
+    this.matched.addStep(step, this.rows.counting.progressOf(version, window, playerRef));
+    return true;
+  }
+
+  inOrder(): readonly MatchedRow[] {
+    return this.matched.inOrder();
+  }
+
+  private hasRanks(place: Pick<ProgressWindow, 'version' | 'window'>): boolean {
+    const closesAt = stored.closeOf(place.version, place.window);
+    return closesAt !== null && this.until !== null && closesAt <= this.until;
+  }
+}
+
+/**
+ * Counts the rows that change ranks, closes the leaderboards that are due, and confirms completions.
+ *
+ * @param asOf all rows from before this time are counted, in microseconds since 1970
+ */
+export async function countRanks(
+  session: Session,
+  { generation, isShown }: Omit<SliceOptions, 'isEmpty'>,
+  ranked: RankedRows,
+  asOf: bigint,
+): Promise<void> {
+  const { rows } = ranked;
+  const { counting } = rows;
+  const part = new SlicePart(session, { generation, isShown, isEmpty: false }, rows);
+  const matched = ranked.inOrder();
+  await part.numberWindows();
+  const boards = rows.hasBoards ? await openBoards(session, generation, rows, matched, asOf) : [];
+  for (const each of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
+    const version = rows.versionOf(each);
+    if (version === undefined) continue;
+    rows.number([{ ...each, version }]);
+    counting.progressOf(version, each.window, each.playerRef);
+  }
+  await part.restore();
+  for (const { version, window, wasClosed, players } of boards) {
+    const board = counting.judge.boardOf({ promotion: version.promotion, window });
+    for (const progress of players) board.players.add(progress);
+    if (wasClosed) board.restoreClosed();
+  }
+  part.count(matched);
+  await part.save(asOf);
+  const closed = boards.filter(({ wasClosed }) => !wasClosed).map(({ windowNo }) => windowNo);
+  await boardRows.closeBoards(session, generation, closed);
+}
+
+/** @returns the leaderboards that are closed, or close by now, with the players who may be ranked */
+async function openBoards(
+  session: Session,
+  generation: number,
+  rows: SliceRows,
+  matched: readonly MatchedRow[],
+  asOf: bigint,
+): Promise<OpenBoard[]> {
+  const touched = touchedBoards(rows, matched);
+  const wasClosed = await boardRows.closedBoards(
+    session,
+    generation,
+    touched.map(({ windowNo }) => windowNo),
+  );
+  const isTouched = new Set(touched.map(({ windowNo }) => windowNo));
+  const due: TouchedBoard[] = [];
+  for (const each of await boardRows.dueBoards(session, generation, asOf)) {
+    const version = rows.versionOf(each);
+    if (version === undefined || isTouched.has(each.windowNo)) continue;
+    rows.number([{ ...each, version }]);
+    due.push({ ...each, version, latest: asOf, rows: 0 });
+  }
+  const opened: OpenBoard[] = [];
+  for (const board of [...touched, ...due]) {
+    const { version, window, windowNo, latest } = board;
+    const closesAt = stored.closeOf(version, window);
+    const closes = closesAt !== null && (latest >= closesAt || asOf >= closesAt);
+    if (!wasClosed.has(windowNo) && !closes) continue;
+    const { goal } = version.promotion;
+    const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + board.rows;
+    const refs = await boardRows.rankedPlayers(session, generation, windowNo, most);
+    const players = refs.map((playerRef) => rows.counting.progressOf(version, window, playerRef));
+    opened.push({ windowNo, version, window, wasClosed: wasClosed.has(windowNo), players });
+  }
+  return opened;
+}
+
+function touchedBoards(rows: SliceRows, matched: readonly MatchedRow[]): TouchedBoard[] {
+  const touched = new Map<ProgressWindow, { latest: bigint; rows: number }>();
+  for (const { at, credited } of matched)
+    for (const { progress } of credited) {
+      const found = touched.get(progress.place);
+      if (found === undefined) touched.set(progress.place, { latest: at, rows: 1 });
+      else {
+        found.rows++;
+        if (at > found.latest) found.latest = at;
+      }
+    }
+  return [...rows.counting.windows()].flatMap((place) => {
+    const { version, window, windowNo } = place;
+    const found = touched.get(place);
+    return found === undefined || windowNo === null ? [] : [{ version, window, windowNo, ...found }];
+  });
+}
