@@ -166,14 +166,17 @@ class Compared implements Store {
     const asked = name.startsWith('next_page') ? this.scan : name;
     this.compared.set(asked, (this.compared.get(asked) ?? 0) + rows.length);
     const withoutPlaces = (each: readonly Row[]) =>
-      name === 'promotions_load' ? each.map(([no = null, , ...row]) => [no, ...row]) : each;
+      name === 'promotions_load'
+        ? each.map(([windowNo = null, player = null, , ...row]) => [windowNo, player, ...row])
+        : each;
     expect([name, comparable(withoutPlaces(answer))]).toEqual([name, comparable(withoutPlaces(rows))]);
   }
 
   /** A row of progress has a place in Postgres, and its key in the model. */
   private follow(rows: readonly Row[], answer: readonly Row[]): void {
-    const keys = new Map(answer.map(([no, key]) => [no, key ?? '']));
-    for (const [no, place] of rows) this.places.set(place ?? '', keys.get(no) ?? '');
+    const keys = new Map(answer.map(([windowNo, player, key]) => [`${windowNo} ${player}`, key ?? '']));
+    for (const [windowNo, player, place] of rows)
+      this.places.set(place ?? '', keys.get(`${windowNo} ${player}`) ?? '');
   }
 }
 

@@ -160,15 +160,20 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       return [String(row.windowNo), String(promotionNo), String(version), row.key];
     });
   },
-  promotions_load({ seen }, [generation, windows, players]) {
-    return rowsOf([windows, players]).flatMap(([windowNo, player], place) => {
+  promotions_load({ seen }, [generation, windows, players, first, last]) {
+    const ofAll = listOf(players);
+    const keys = rowsOf([windows, first, last]).flatMap(([windowNo, from, to]) =>
+      ofAll.slice(Number(from) - 1, Number(to)).map((player) => [windowNo, player]),
+    );
+    return keys.flatMap(([windowNo, player]) => {
       const row = seen.progress.get(keyOfRow(Number(generation), Number(windowNo), player ?? ''));
       if (row === undefined) return [];
       const { hasAttempts, items, currencies, amounts, attained, score, scoredNo } = row;
       const several = items.length > 1 ? JSON.stringify([items, currencies, amounts]) : null;
       return [
         [
-          ...[String(place + 1), keyOfRow(row.generation, row.windowNo, row.player), hasAttempts, attained],
+          ...[String(row.windowNo), row.player, keyOfRow(row.generation, row.windowNo, row.player)],
+          ...[hasAttempts, attained],
           ...[String(score), numberText(scoredNo), items[0] ?? null, currencies[0] ?? null],
           ...[amounts[0] ?? null, several],
         ],
