@@ -2,6 +2,7 @@
 import { arrays } from '../postgres/binary-format';
 import type { Session, Statement } from '../postgres/transaction';
 import { COMPLETION_CHANGES, type CompletionEntry } from '../promotions/completion';
+import { compareEntries } from '../promotions/judging';
 import { byHash } from './by-hash';
 
 /** An entry, and the number of its window. */
@@ -15,8 +16,10 @@ from unnest($1::text[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::in
   w (completion_id, change, window_no, player_ref, ordinal, attempt, change_no, changed_at, place) order by place`,
 };
 
-export async function enterCompletions(session: Session, entries: readonly PlacedEntry[]): Promise<void> {
-  if (entries.length === 0) return;
+/** Writes the entries of a slice, in their order. */
+export async function enterCompletions(session: Session, unordered: readonly PlacedEntry[]): Promise<void> {
+  if (unordered.length === 0) return;
+  const entries = unordered.toSorted(([, a], [, b]) => compareEntries(a, b));
   const column = <T>(of: (entry: CompletionEntry) => T) => entries.map(([, entry]) => of(entry));
   await session.query(ENTER, [
     arrays.text(column(({ completionId }) => completionId)),

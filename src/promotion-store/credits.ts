@@ -6,12 +6,12 @@ import type { CountedEntry } from '../promotions/ledger-entry';
 import type { LedgerRow } from './ledger-columns';
 import {
   type CountedScope,
+  LedgerReader,
+  type LedgerReading,
   type MeasuredSlice,
   readEntriesOfRounds,
-  readLedgerPages,
   readRefunds,
 } from './ledger-rows';
-import type { RoundRecords } from './round-records';
 import { finiteMicrosOf } from './times';
 
 /** An entry that is added to the progress of a player, or taken from it. */
@@ -89,23 +89,20 @@ cross join lateral (select h.round_no, h.verdict_id, h.kind, h.outcome, h.event_
 where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
-/** The rows of a slice that may change progress. */
+/** The rows of a slice that may change progress. Read all reversals, and then all entries. */
 export interface CountedRows {
   /** The latest time of refunds and of changes of attributions; null: there are none. */
   readonly newestChange: bigint | null;
+  /** The reversals of refunds, in no order. */
+  readonly reversals: AsyncIterable<readonly CountedRow[]>;
   /**
-   * The rows player by player. Those of a player come in the order of their numbers. Memory holds one page.
-   * Read all pages before those of another slice: a transaction has one such scan at a time.
+   * Entries, and those that an attribution moves, player by player. Those of a player come in the order of
+   * their numbers.
    */
-  readonly pages: AsyncIterable<readonly CountedRow[]>;
+  readonly entries: AsyncIterable<readonly CountedRow[]>;
 }
 
-export interface CountedReading {
-  readonly scope: CountedScope;
-  /** Null: refunds find the entries of their rounds in history alone. */
-  readonly records: RoundRecords | null;
-  readonly pageRows?: number;
-}
+export type CountedReading = Omit<LedgerReading, 'isAttributed'>;
 
 export async function readCountedRows(
   session: Reader,
@@ -121,8 +118,16 @@ export async function readCountedRows(
   const moves = isAttributed ? await new Credits(slice.upTo).readMoves(session, slice, scope) : [];
   let newestChange: bigint | null = null;
   for (const { at } of [...refunds, ...moves]) newestChange = later(newestChange, BigInt(at));
-  const pages = readLedgerPages(session, slice, { ...reading, refunds, isAttributed });
-  return { newestChange, pages: withMoves(pages, moves) };
+  const reader = new LedgerReader(session, slice, { ...reading, isAttributed });
+  return {
+    newestChange,
+    reversals: countedRowsOf(reader.reversals(refunds)),
+    entries: withMoves(countedRowsOf(reader.entries()), moves),
+  };
+}
+
+async function* countedRowsOf(pages: AsyncIterable<readonly LedgerRow[]>): AsyncGenerator<CountedRow[]> {
+  for await (const page of pages) yield page.map(countedRowOf);
 }
 
 function countedRowOf({ entry, creditedTo }: LedgerRow): CountedRow {
@@ -132,7 +137,7 @@ function countedRowOf({ entry, creditedTo }: LedgerRow): CountedRow {
 
 /** Adds moves to the rows of their players, in the order of their numbers. */
 async function* withMoves(
-  pages: AsyncIterable<readonly LedgerRow[]>,
+  pages: AsyncIterable<readonly CountedRow[]>,
   moves: readonly CountedRow[],
 ): AsyncGenerator<CountedRow[]> {
   const waiting = Map.groupBy(
@@ -148,7 +153,7 @@ async function* withMoves(
   };
   for await (const page of pages) {
     const rows: CountedRow[] = [];
-    for (const row of page.map(countedRowOf)) {
+    for (const row of page) {
       if (row.playerRef !== player) rows.push(...takeOf(player, Number.POSITIVE_INFINITY));
       player = row.playerRef;
       rows.push(...takeOf(player, row.changeNo), row);

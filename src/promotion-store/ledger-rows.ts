@@ -38,20 +38,53 @@ from (select h.verdict_id, h.round_no, h.event_id from promo_store.history h whe
 cross join lateral (select * from promo_store.refunds x where x.round_no = h.round_no and x.refunded_by = h.event_id offset 0) x`,
 };
 
-const REFUND_COLUMNS = 'w (change_no, entered_at, round_no)';
-const refunds = (first: number): string =>
-  `unnest($${first}::bigint[], $${first + 1}::bigint[], $${first + 2}::bigint[]) ${REFUND_COLUMNS}`;
+/** The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). */
+const CREDITED = `select case when c.brand_no is null or c.brand_no = h.brand_no then coalesce(e.player_ref, c.player_ref) end
+  from promo_store.rounds r
+  join promo_store.attribution_changes c on c.feed_no = r.feed_no and c.round_key = r.round_key
+  left join promo_store.erased_credits e on e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no
+  where r.round_no = h.round_no and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1`;
+
+/** A scan of rows of the ledger. The look-up of credits for each row takes time, so few scans have it. */
+interface LedgerScan {
+  readonly plain: Statement;
+  readonly credited: Statement;
+}
+
+/**
+ * @param rows a query of the columns change_no, entered_at and those of an entry
+ * @param order of the rows, by the player who is credited
+ */
+function scanOf(name: string, rows: string, order: (creditedTo: string) => string = () => ''): LedgerScan {
+  const text = (creditedTo: string) => `select h.change_no, h.entered_at, ${creditedTo}, ${ENTRY}
+from (${rows}) h
+${ENTRY_NAMES}
+${order(creditedTo)}`;
+  return {
+    plain: declared({ name, text: text('null::text') }),
+    credited: declared({ name: `${name}_credited`, text: text(`(${CREDITED})`) }),
+  };
+}
+
+/** All entries of one player follow one another, so that memory holds the progress of few players. */
+const READ = scanOf(
+  'promotions_read',
+  `select null::bigint as change_no, null::bigint as entered_at, ${ENTRY_COLUMNS} from promo_store.history h where ${ENTRIES_OF_SLICE}`,
+  (creditedTo) => `order by coalesce(${creditedTo}, h.player_ref) collate "C", h.verdict_id`,
+);
+
+const REFUNDS = 'unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)';
 const REVERSAL = `w.change_no, w.entered_at, ${ENTRY_COLUMNS}`;
-const COUNTED = 'h.counted and h.kind = any($5::smallint[])';
 /** Entries of a round were decided within a day of its opening and its refund. */
 const OF_ROUND = `h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day'`;
 /**
  * Reversals whose entries are recorded. An entry that is at its place no longer is searched for: that reads
  * some pages of history. Those of dropped months are gone.
  */
-const RECORDED = `select w.change_no, w.entered_at, e.*
-from ${refunds(6)}
-cross join lateral (select * from promo_store.promotion_rounds r where r.generation = $9 and r.round_no = w.round_no offset 0) r
+const READ_RECORDED = scanOf(
+  'promotions_read_recorded',
+  `select w.change_no, w.entered_at, e.* from ${REFUNDS}
+cross join lateral (select * from promo_store.promotion_rounds r where r.generation = $4 and r.round_no = w.round_no offset 0) r
 cross join lateral unnest(r.verdict_ids, r.places) p (verdict_no, place)
 left join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.ctid = p.place and h.verdict_id = p.verdict_no offset 0) found on true
 cross join lateral (
@@ -60,44 +93,25 @@ cross join lateral (
   select ${ENTRY_COLUMNS} from promo_store.refunds x cross join lateral (
     select ${ENTRY_COLUMNS} from promo_store.history h where h.verdict_id = p.verdict_no and ${OF_ROUND} offset 0) h
   where found.verdict_id is null and x.round_no = w.round_no
-) e`;
+) e`,
+);
 /**
  * Reversals of rounds that opened a moment before the slice, or in it. One scan finds all of them: entries of
  * a round have higher numbers than the batch before it.
  */
-const NEAR = `select ${REVERSAL}
-from ${refunds(10)}
-join promo_store.history h on h.round_no = w.round_no
-where cardinality($10::bigint[]) > 0 and h.verdict_id > $13::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz and ${COUNTED}`;
+const READ_NEAR = scanOf(
+  'promotions_read_near',
+  `select ${REVERSAL} from ${REFUNDS} join promo_store.history h on h.round_no = w.round_no
+where h.verdict_id > $4::bigint and h.verdict_id <= $5::bigint and h.decided_at >= $6::timestamptz and h.counted and h.kind = any($7::smallint[])`,
+);
 /** Reversals of rounds that opened long ago, found as the rollups find them. */
-const FAR = `select ${REVERSAL}
-from ${refunds(14)}
+const READ_FAR = scanOf(
+  'promotions_read_far',
+  `select ${REVERSAL} from ${REFUNDS}
 cross join lateral (select * from promo_store.refunds x where x.round_no = w.round_no offset 0) x
 cross join lateral (select ${ENTRY_COLUMNS}, h.counted from promo_store.history h where h.round_no = x.round_no and ${OF_ROUND} offset 0) h
-where ${COUNTED}`;
-/** The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). */
-const CREDITED = `select case when c.brand_no is null or c.brand_no = h.brand_no then coalesce(e.player_ref, c.player_ref) end
-  from promo_store.rounds r
-  join promo_store.attribution_changes c on c.feed_no = r.feed_no and c.round_key = r.round_key
-  left join promo_store.erased_credits e on e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no
-  where r.round_no = h.round_no and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1`;
-
-/** All rows of one player follow one another, so that memory holds the progress of few players. */
-const read = (name: string, creditedTo: string): Statement =>
-  declared({
-    name,
-    text: `select h.change_no, h.entered_at, ${creditedTo} as credited_to, ${ENTRY}
-from (
-  select null::bigint as change_no, null::bigint as entered_at, ${ENTRY_COLUMNS} from promo_store.history h where ${ENTRIES_OF_SLICE}
-  union all ${RECORDED}
-  union all ${NEAR}
-  union all ${FAR}
-) h
-${ENTRY_NAMES}
-order by coalesce(${creditedTo}, h.player_ref) collate "C", coalesce(h.change_no, h.verdict_id), h.verdict_id`,
-  });
-const READ = read('promotions_read', 'null::text');
-const READ_CREDITED = read('promotions_read_credited', `(${CREDITED})`);
+where h.counted and h.kind = any($4::smallint[])`,
+);
 
 /** Entries of rounds up to a number. The rounds of attributions are few, and of any age. */
 const READ_ROUNDS: Statement = {
@@ -130,38 +144,70 @@ export async function readRefunds(
 
 export interface LedgerReading {
   readonly scope: CountedScope;
-  /** Those of `readRefunds`. */
-  readonly refunds: readonly Refund[];
   /** Null: refunds find the entries of their rounds in history alone. */
   readonly records: RoundRecords | null;
-  /** Whether rounds may be credited to other players. The look-up for each row takes time. */
+  /** Whether rounds may be credited to other players. */
   readonly isAttributed: boolean;
+  /** Memory holds so many entries at once. */
   readonly pageRows?: number;
 }
 
-/**
- * The entries of a slice, and the reversals of its refunds. They come player by player. The rows of a player
- * come in the order of their numbers. Memory holds one page of them at a time.
- */
-export async function* readLedgerPages(
-  session: Reader,
-  slice: MeasuredSlice,
-  { scope, refunds, records, isAttributed, pageRows }: LedgerReading,
-): AsyncGenerator<LedgerRow[]> {
-  const { after, upTo, since, rows } = slice;
-  const entries = [after, upTo, since, scope.operatorIds, scope.kinds.map(kindCode)];
-  if (records !== null) await recordRounds(session, records, entries);
-  const recorded = refunds.filter((refund) => isRecorded(records, refund, slice));
-  const others = refunds.filter((refund) => !isRecorded(records, refund, slice));
-  const low = lowOfScan(others, after, rows / (upTo - after));
-  const isNear = ({ opensAfter }: Refund) => opensAfter !== null && opensAfter >= low;
-  const begun = byHash(session, isAttributed ? READ_CREDITED : READ, [
-    ...entries,
-    ...[...columnsOf(recorded), records?.generation ?? null],
-    ...[...columnsOf(others.filter(isNear)), low],
-    ...columnsOf(others.filter((refund) => !isNear(refund))),
-  ]);
-  for await (const page of pagesOf(session, begun, pageRows)) yield page.map(ledgerRowOf);
+/** The rows of the ledger that a slice reads. A transaction has one scan at a time. */
+export class LedgerReader {
+  constructor(
+    private readonly session: Reader,
+    private readonly slice: MeasuredSlice,
+    private readonly reading: LedgerReading,
+  ) {}
+
+  /** The entries of the slice, player by player. Those of a player come in the order of their numbers. */
+  async *entries(): AsyncGenerator<LedgerRow[]> {
+    const values = this.valuesOfEntries();
+    yield* this.pages(READ, (statement) => byHash(this.session, statement, values), this.reading.pageRows);
+  }
+
+  /**
+   * The reversals of refunds, also of entries of the slice itself, in no order.
+   *
+   * @param refunds those of `readRefunds`
+   */
+  async *reversals(refunds: readonly Refund[]): AsyncGenerator<LedgerRow[]> {
+    const { session, slice } = this;
+    const { records, scope } = this.reading;
+    const { after, upTo, since, rows } = slice;
+    const kinds = scope.kinds.map(kindCode);
+    if (records !== null) await recordRounds(session, records, this.valuesOfEntries());
+    const recorded = refunds.filter((refund) => isRecorded(records, refund, slice));
+    const others = refunds.filter((refund) => !isRecorded(records, refund, slice));
+    const low = lowOfScan(others, after, rows / (upTo - after));
+    const near = others.filter(({ opensAfter }) => opensAfter !== null && opensAfter >= low);
+    const far = others.filter(({ opensAfter }) => opensAfter === null || opensAfter < low);
+    if (records !== null && recorded.length > 0)
+      yield* this.pages(READ_RECORDED, (statement) =>
+        session.query(statement, [...columnsOf(recorded), records.generation]),
+      );
+    if (near.length > 0)
+      yield* this.pages(READ_NEAR, (statement) =>
+        byHash(session, statement, [...columnsOf(near), low, upTo, since, kinds]),
+      );
+    if (far.length > 0)
+      yield* this.pages(READ_FAR, (statement) => session.query(statement, [...columnsOf(far), kinds]));
+  }
+
+  private valuesOfEntries(): unknown[] {
+    const { after, upTo, since } = this.slice;
+    const { operatorIds, kinds } = this.reading.scope;
+    return [after, upTo, since, operatorIds, kinds.map(kindCode)];
+  }
+
+  private async *pages(
+    scan: LedgerScan,
+    begin: (statement: Statement) => Promise<unknown>,
+    pageRows?: number,
+  ): AsyncGenerator<LedgerRow[]> {
+    const begun = begin(this.reading.isAttributed ? scan.credited : scan.plain);
+    for await (const page of pagesOf(this.session, begun, pageRows)) yield page.map(ledgerRowOf);
+  }
 }
 
 /** @returns the number behind which one scan costs less than looking up the rounds that opened there */

@@ -184,13 +184,11 @@ async function countAgain(
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     const reading = { scope: countedScopeOf(versions), records: null };
-    const { pages } = await readCountedRows(reader, slice, reading);
+    const { reversals, entries } = await readCountedRows(reader, slice, reading);
     const matched = new MatchedRows();
-    for await (const page of pages)
-      for (const row of page) {
-        const credited = isCounted(row.playerRef) ? rowsOfLedger.match(row) : [];
-        if (credited.length > 0) matched.add(row, credited);
-      }
+    for (const pages of [reversals, entries])
+      for await (const page of pages)
+        for (const row of page) if (isCounted(row.playerRef)) matched.add(row, rowsOfLedger.match(row));
     for (const { credited, sign, changeNo, at } of matched.inOrder())
       rowsOfLedger.counting.addCredits(credited, sign, { changeNo, at });
     if (latest != null) newest = later(newest, BigInt(latest));

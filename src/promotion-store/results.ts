@@ -2,7 +2,7 @@
 import type { Results } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
 import { later } from '../promotions/calendar';
-import { enterDifference } from './completions';
+import { enterCompletions, enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
 import { forgetErasedCredits } from './credits';
 import type { CountedScope } from './ledger-rows';
@@ -80,7 +80,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
     const { foldedTo } = await readTimes(session, to);
     const { versions } = await countVersions(session, to, foldedTo, cache);
     const ranked = new RankedRows(versions, null);
-    await countRanks(session, { generation: to, isShown: false }, ranked, BigInt(closedTo));
+    await countRanks(session, { generation: to }, ranked, BigInt(closedTo));
   }
 
   return {
@@ -93,7 +93,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
       if (versions.length > 0) {
         const latest = later(foldedTo, cut.latest);
         const records = await beginRecords(session, generation, after);
-        await countSlice(session, {
+        const completions = await countSlice(session, {
           ...{ generation, isShown, versions, slice: cut },
           // Nothing is stored of a generation that begins.
           isEmpty: after < 0,
@@ -101,6 +101,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
           latest: later(latest, closedTo),
           asOf: (latest ?? 0n) - CERTAIN_AFTER_MICROS,
         });
+        if (isShown) await enterCompletions(session, completions);
         await oldRecords.drop(session, generation);
       }
       await forgetErasedCredits(session, generation, cut.upTo);
@@ -111,9 +112,10 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
       const ranked = new RankedRows(versions, later(later(foldedTo, closedTo), asOf));
-      const options = { generation, isShown: true, isEmpty: false, versions, asOf };
-      await countJoined(session, options, ranked);
-      await countRanks(session, options, ranked, asOf);
+      const options = { generation, isEmpty: false, versions, asOf };
+      const completions = await countJoined(session, options, ranked);
+      completions.push(...(await countRanks(session, options, ranked, asOf)));
+      await enterCompletions(session, completions);
       return rebuild;
     },
     async keepOlder(session, from, to, since) {

@@ -3,14 +3,12 @@
  * counts files. Then it saves progress, attempts and completions.
  */
 import type { Session } from '../postgres/transaction';
-import { enterCompletions } from './completions';
+import type { PlacedEntry } from './completions';
 import * as stored from './progress-rows';
 import type { MatchedRow, SliceRows } from './slice-rows';
 
 export interface SliceOptions {
   readonly generation: number;
-  /** Whether readers see the generation: only this one changes the ledger of completions. */
-  readonly isShown: boolean;
   /** The generation has no progress yet. */
   readonly isEmpty: boolean;
 }
@@ -51,18 +49,18 @@ export class SlicePart {
    * Judges the progress, and saves it.
    *
    * @param asOf all rows from before this time are counted, in microseconds since 1970
+   * @returns the entries of the ledger of completions, which are not written yet
    */
-  async save(asOf: bigint): Promise<void> {
+  async save(asOf: bigint): Promise<PlacedEntry[]> {
     const { session } = this;
-    const { generation, isShown } = this.options;
+    const { generation } = this.options;
     const { counting } = this.rows;
     const { entries, changed } = counting.endSlice(asOf);
     const counted = counting.found.filter(({ lastStep }) => lastStep !== null);
-    const placed = entries.map(([progress, entry]) => [stored.windowNoOf(progress), entry] as const);
     await Promise.all([
       stored.saveProgress(session, generation, counted),
       stored.saveAttempts(session, generation, changed),
-      enterCompletions(session, isShown ? placed : []),
     ]);
+    return entries.map(([progress, entry]) => [stored.windowNoOf(progress), entry]);
   }
 }

@@ -7,8 +7,8 @@ import type { Session } from '../postgres/transaction';
 import type { CreditedProgress } from '../promotions/counting';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import * as boardRows from './board-rows';
+import type { PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
-import type { CountedRow } from './credits';
 import * as stored from './progress-rows';
 import { type SliceOptions, SlicePart } from './slice-part';
 import { type MatchedRow, MatchedRows, SliceRows } from './slice-rows';
@@ -39,26 +39,24 @@ export class RankedRows {
 
   /** @param until the last close of a leaderboard with ranks, in microseconds since 1970; null: none */
   constructor(
-    private readonly versions: readonly CountedVersion[],
+    versions: readonly CountedVersion[],
     private readonly until: bigint | null,
   ) {
     this.rows = new SliceRows(versions);
   }
 
-  /** Keeps what changes ranks. @returns the other progress in which a row counts */
-  take(row: CountedRow, credited: readonly CreditedProgress[]): readonly CreditedProgress[] {
-    if (!credited.some(({ progress }) => this.hasRanks(progress.place))) return credited;
+  /** Keeps what changes ranks. @returns the row with the other progress in which it counts */
+  take(row: MatchedRow): MatchedRow {
+    const { credited } = row;
+    if (!credited.some(({ progress }) => this.hasRanks(progress.place))) return row;
     const ranked: CreditedProgress[] = [];
     const others: CreditedProgress[] = [];
-    for (const each of credited) {
-      const { place, playerRef } = each.progress;
-      const version = this.versions.find((known) => known === place.version);
-      if (version === undefined || !this.hasRanks(place)) others.push(each);
-      else
-        ranked.push({ ...each, progress: this.rows.counting.progressOf(version, place.window, playerRef) });
-    }
-    this.matched.add(row, ranked);
-    return others;
+    for (const each of credited)
+      if (this.hasRanks(each.progress.place))
+        ranked.push({ ...each, progress: this.rows.progressLike(each.progress) });
+      else others.push(each);
+    this.matched.addMatched({ ...row, credited: ranked });
+    return { ...row, credited: others };
   }
 
   /** Adds a step at which progress is judged. @returns false where it changes no ranks */
@@ -86,16 +84,17 @@ export class RankedRows {
  * Counts the rows that change ranks, closes the leaderboards that are due, and confirms completions.
  *
  * @param asOf all rows from before this time are counted, in microseconds since 1970
+ * @returns the entries of the ledger of completions, which are not written yet
  */
 export async function countRanks(
   session: Session,
-  { generation, isShown }: Omit<SliceOptions, 'isEmpty'>,
+  { generation }: Pick<SliceOptions, 'generation'>,
   ranked: RankedRows,
   asOf: bigint,
-): Promise<void> {
+): Promise<PlacedEntry[]> {
   const { rows } = ranked;
   const { counting } = rows;
-  const part = new SlicePart(session, { generation, isShown, isEmpty: false }, rows);
+  const part = new SlicePart(session, { generation, isEmpty: false }, rows);
   const matched = ranked.inOrder();
   await part.numberWindows();
   const boards = rows.hasBoards ? await openBoards(session, generation, rows, matched, asOf) : [];
@@ -112,9 +111,10 @@ export async function countRanks(
     if (wasClosed) board.restoreClosed();
   }
   part.count(matched);
-  await part.save(asOf);
+  const entries = await part.save(asOf);
   const closed = boards.filter(({ wasClosed }) => !wasClosed).map(({ windowNo }) => windowNo);
   await boardRows.closeBoards(session, generation, closed);
+  return entries;
 }
 
 /** @returns the leaderboards that are closed, or close by now, with the players who may be ranked */

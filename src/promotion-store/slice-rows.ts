@@ -48,6 +48,7 @@ export class MatchedRows {
   private readonly reversals = new Map<number, Reversal>();
 
   add({ entry, sign, changeNo, at }: CountedRow, credited: readonly CreditedProgress[]): void {
+    if (credited.length === 0) return;
     if (entry.reversesEntryId === null) {
       this.rows.push({ changeNo, at, sign, credited });
       return;
@@ -61,6 +62,10 @@ export class MatchedRows {
     for (const each of credited) reversal.add(each);
   }
 
+  addMatched(row: MatchedRow): void {
+    if (row.credited.length > 0) this.rows.push(row);
+  }
+
   /** Adds a step at which progress is judged, and which does not change it. */
   addStep(step: Pick<MatchedRow, 'changeNo' | 'at'>, progress: PlayerProgress): void {
     this.rows.push({ ...step, sign: 1n, credited: [{ progress, credits: [] }] });
@@ -69,6 +74,12 @@ export class MatchedRows {
   /** The rows in the order of their numbers. */
   inOrder(): readonly MatchedRow[] {
     return this.rows.sort((a, b) => a.changeNo - b.changeNo);
+  }
+
+  /** Takes the rows up to a number, in their order. */
+  takeUpTo(changeNo: number): MatchedRow[] {
+    const end = this.inOrder().findIndex((row) => row.changeNo > changeNo);
+    return this.rows.splice(0, end === -1 ? this.rows.length : end);
   }
 }
 
@@ -89,6 +100,13 @@ export class SliceRows {
   /** The progress in which a row counts. */
   match({ entry, playerRef, matchedAt }: CountedRow): readonly CreditedProgress[] {
     return this.counting.match(entry, playerRef, matchedAt);
+  }
+
+  /** The progress of the same player in the same window as that of other rows. */
+  progressLike({ place, playerRef }: PlayerProgress): PlayerProgress {
+    const version = this.versions.find((each) => each === place.version);
+    if (version === undefined) throw new RangeError('progress of another version');
+    return this.counting.progressOf(version, place.window, playerRef);
   }
 
   versionOf({
@@ -114,5 +132,37 @@ export class SliceRows {
     const fresh = found.slice(this.lookedAt);
     this.lookedAt = found.length;
     return fresh;
+  }
+}
+
+/** The reversals of a slice, until the other rows of their players are read. */
+export class ReversedRows {
+  private readonly rows: SliceRows;
+  private readonly byPlayer = new Map<string, MatchedRows>();
+
+  constructor(versions: readonly CountedVersion[]) {
+    this.rows = new SliceRows(versions);
+  }
+
+  add(row: CountedRow): void {
+    const credited = this.rows.match(row);
+    if (credited.length === 0) return;
+    const known = this.byPlayer.get(row.playerRef);
+    const ofPlayer = known ?? new MatchedRows();
+    if (known === undefined) this.byPlayer.set(row.playerRef, ofPlayer);
+    ofPlayer.add(row, credited);
+  }
+
+  /** The players whose rows were not taken. */
+  players(): readonly string[] {
+    return [...this.byPlayer.keys()];
+  }
+
+  /** Takes the rows of a player up to a number. */
+  take(playerRef: string, upTo: number): readonly MatchedRow[] {
+    const ofPlayer = this.byPlayer.get(playerRef);
+    const taken = ofPlayer?.takeUpTo(upTo) ?? [];
+    if (ofPlayer?.inOrder().length === 0) this.byPlayer.delete(playerRef);
+    return taken;
   }
 }

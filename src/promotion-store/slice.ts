@@ -4,6 +4,7 @@
  */
 import type { Session } from '../postgres/transaction';
 import { later } from '../promotions/calendar';
+import type { PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
 import { type CountedReading, type CountedRow, readCountedRows } from './credits';
 import { takeJoined } from './joins';
@@ -11,12 +12,16 @@ import type { MeasuredSlice } from './ledger-rows';
 import { WindowNumbers } from './progress-rows';
 import { type SliceOptions, SlicePart } from './slice-part';
 import { countRanks, RankedRows } from './slice-ranks';
-import { MatchedRows, SliceRows } from './slice-rows';
+import { MatchedRows, ReversedRows, SliceRows } from './slice-rows';
 
 /** Parts in memory: the store looks one up or writes it, while this process counts another one. */
 const PARTS_AT_ONCE = 3;
+/** Players of a part whose rows are all taken back by refunds. */
+const PLAYERS_OF_PART = 500;
 
 export interface CountedSlice extends SliceOptions {
+  /** Whether readers see the generation. Otherwise there are no entries: a rebuild enters its difference. */
+  readonly isShown: boolean;
   readonly slice: MeasuredSlice;
   readonly versions: readonly CountedVersion[];
   readonly reading: CountedReading;
@@ -26,37 +31,81 @@ export interface CountedSlice extends SliceOptions {
   readonly asOf: bigint;
 }
 
-export async function countSlice(session: Session, counted: CountedSlice): Promise<void> {
-  const { slice, versions, reading, latest, asOf } = counted;
-  const { newestChange, pages } = await readCountedRows(session, slice, reading);
+/** @returns the entries of the ledger of completions, which are not written yet */
+export async function countSlice(session: Session, counted: CountedSlice): Promise<PlacedEntry[]> {
+  const { slice, versions, reading, latest, asOf, isShown } = counted;
+  const { newestChange, reversals, entries } = await readCountedRows(session, slice, reading);
   const ranked = new RankedRows(versions, later(latest, newestChange));
-  await countJoined(session, counted, ranked);
+  const completions = await countJoined(session, counted, ranked);
+  const reversed = new ReversedRows(versions);
+  for await (const page of reversals) for (const row of page) reversed.add(row);
   const numbers = new WindowNumbers();
   const running: Promise<void>[] = [];
-  let open: SlicePart | null = null;
-  for await (const { rows, isWhole } of playersOf(pages)) {
-    // The part of a player with many rows goes on.
-    if (open !== null) await Promise.all(running.splice(0));
-    const part: SlicePart = open ?? new SlicePart(session, counted, new SliceRows(versions), numbers);
-    const counting = countPart(part, rows, isWhole);
+  let part: SlicePart | null = null;
+  /** The player whose rows go on in the next ones. Their part has no other players. */
+  let goesOn: string | null = null;
+  for await (const { rows, isWhole } of playersOf(entries)) {
+    if (part !== null) await Promise.all(running.splice(0));
+    const current: SlicePart = part ?? new SlicePart(session, counted, new SliceRows(versions), numbers);
+    await begin(current, matchedRows(current, goesOn, rows, isWhole), isWhole);
+    part = isWhole ? null : current;
+    goesOn = isWhole ? null : (rows.at(-1)?.playerRef ?? goesOn);
+  }
+  // These players have no other rows in the slice.
+  const others = reversed.players();
+  for (let first = 0; first < others.length; first += PLAYERS_OF_PART) {
+    const part = new SlicePart(session, counted, new SliceRows(versions), numbers);
+    const matched = new MatchedRows();
+    for (const playerRef of others.slice(first, first + PLAYERS_OF_PART))
+      addReversed(matched, part, playerRef, Number.POSITIVE_INFINITY);
+    await begin(part, matched, true);
+  }
+  await Promise.all(running);
+  completions.push(...(await countRanks(session, counted, ranked, asOf)));
+  return completions;
+
+  /** Begins to count rows, once few parts are in memory. */
+  async function begin(part: SlicePart, matched: MatchedRows, isWhole: boolean): Promise<void> {
+    const counting = countPart(part, matched, isWhole);
     // Its failure is met below.
     counting.catch(() => {});
     running.push(counting);
     if (running.length >= PARTS_AT_ONCE) await running.shift();
-    open = isWhole ? null : part;
   }
-  await Promise.all(running);
-  await countRanks(session, counted, ranked, asOf);
 
-  async function countPart(part: SlicePart, rows: readonly CountedRow[], isWhole: boolean): Promise<void> {
-    const matched = new MatchedRows();
-    for (const row of rows) {
-      const credited = ranked.take(row, part.rows.match(row));
-      if (credited.length > 0) matched.add(row, credited);
-    }
+  async function countPart(part: SlicePart, matched: MatchedRows, isWhole: boolean): Promise<void> {
     await part.restore();
     part.count(matched.inOrder());
-    if (isWhole) await part.save(asOf);
+    const made = isWhole ? await part.save(asOf) : [];
+    if (isShown) completions.push(...made);
+  }
+
+  /** @param goesOn the player of the rows before that belong to the part */
+  function matchedRows(
+    part: SlicePart,
+    goesOn: string | null,
+    rows: readonly CountedRow[],
+    isWhole: boolean,
+  ): MatchedRows {
+    const matched = new MatchedRows();
+    let player = goesOn;
+    for (const row of rows) {
+      if (player !== null && player !== row.playerRef)
+        addReversed(matched, part, player, Number.POSITIVE_INFINITY);
+      player = row.playerRef;
+      const { changeNo, at, sign } = row;
+      matched.addMatched(ranked.take({ changeNo, at, sign, credited: part.rows.match(row) }));
+    }
+    const upTo = isWhole ? Number.POSITIVE_INFINITY : (rows.at(-1)?.changeNo ?? 0);
+    if (player !== null) addReversed(matched, part, player, upTo);
+    return matched;
+  }
+
+  function addReversed(matched: MatchedRows, part: SlicePart, playerRef: string, upTo: number): void {
+    for (const { credited, ...row } of reversed.take(playerRef, upTo)) {
+      const own = credited.map((each) => ({ ...each, progress: part.rows.progressLike(each.progress) }));
+      matched.addMatched(ranked.take({ ...row, credited: own }));
+    }
   }
 }
 
@@ -68,9 +117,9 @@ export async function countJoined(
   session: Session,
   { versions, asOf, ...options }: SliceOptions & Pick<CountedSlice, 'versions' | 'asOf'>,
   ranked: RankedRows,
-): Promise<void> {
+): Promise<PlacedEntry[]> {
   const joined = await takeJoined(session, options.generation);
-  if (joined.length === 0) return;
+  if (joined.length === 0) return [];
   const part = new SlicePart(session, options, new SliceRows(versions));
   const matched = new MatchedRows();
   for (const each of joined) {
@@ -81,7 +130,7 @@ export async function countJoined(
   }
   await part.restore();
   part.count(matched.inOrder());
-  await part.save(asOf);
+  return part.save(asOf);
 }
 
 /** Rows of some players. */
@@ -97,6 +146,7 @@ export async function* playersOf<R extends Pick<CountedRow, 'playerRef'>>(
 ): AsyncGenerator<PlayerRows<R>> {
   let held: readonly R[] = [];
   for await (const page of pages) {
+    if (page.length === 0) continue;
     const rows = held.length === 0 ? page : [...held, ...page];
     const last = rows.at(-1)?.playerRef;
     const end = rows.findLastIndex(({ playerRef }) => playerRef !== last) + 1;

@@ -111,7 +111,7 @@ export class Judge {
       }
       if (!isWaiting) this.waiting.delete(progress);
     }
-    return { entries: entries.sort(([, a], [, b]) => inOrder(a, b)), changed };
+    return { entries: entries.sort(([, a], [, b]) => compareEntries(a, b)), changed };
   }
 }
 
@@ -129,7 +129,8 @@ export function heldBy(progress: PlayerProgress): ReadonlyMap<number, HeldComple
 
 const CHANGE_ORDER = ['revoked', 'completed', 'confirmed'] as const;
 
-function inOrder(a: CompletionEntry, b: CompletionEntry): number {
+/** The order of the entries of a slice. */
+export function compareEntries(a: CompletionEntry, b: CompletionEntry): number {
   return (
     compareBytes(a.operatorId, b.operatorId) ||
     compareBytes(a.promotionId, b.promotionId) ||

@@ -109,12 +109,6 @@ const comparable = (rows: readonly Row[]): string[] =>
 /** Their answers are settings and times. */
 const NOT_COMPARED = ['fold_settings', 'promotions_loops', 'fold_lag', 'fold_still_idle'];
 
-/** The refunds of a scan decide which of its reversals are read. */
-function pagesWith(values: readonly unknown[]): string {
-  if (listOf(values[5]).length > 0) return 'pages with recorded reversals';
-  return listOf(values[9]).length > 0 ? 'pages with near reversals' : 'pages with entries';
-}
-
 /** A store that also asks the model. */
 class Compared implements Store {
   readonly compared = new Map<string, number>();
@@ -162,7 +156,7 @@ class Compared implements Store {
     const answer = await backend.run(name, given);
     if (name === 'promotions_load') this.follow(rows, answer);
     if (NOT_COMPARED.includes(name)) return;
-    if (name === 'promotions_read') this.scan = pagesWith(values);
+    if (/^promotions_read(_(near|far|recorded))?$/.test(name)) this.scan = name;
     const asked = name.startsWith('next_page') ? this.scan : name;
     this.compared.set(asked, (this.compared.get(asked) ?? 0) + rows.length);
     const withoutPlaces = (each: readonly Row[]) =>
@@ -192,7 +186,7 @@ const WITH_ROWS = [
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_number_windows', 'promotions_steps', 'promotions_times', 'promotions_pool'],
   ...['promotions_ranked', 'promotions_begin_records', 'promotions_read_refunds'],
-  ...['pages with entries', 'pages with recorded reversals', 'pages with near reversals'],
+  ...['promotions_read', 'promotions_read_recorded', 'promotions_read_near'],
   'promotions_sweep_promotion_progress',
 ];
 

@@ -14,9 +14,15 @@ const STATEMENTS = [
   ...['fold_inherit', 'fold_cursor', 'fold_caught_up', 'fold_forget', 'fold_hold', 'fold_release'],
   ...['fold_lock_for_rebuild', 'promotions_steps', 'promotions_times', 'promotion_versions'],
   ...['promotions_counted', 'promotions_count', 'promotions_has_attributions', 'promotions_begin_records'],
-  ...['promotions_loops', 'promotions_record', 'promotions_read_refunds', 'promotions_read'],
-  ...['promotions_dropped_to', 'promotions_forget_credits'],
-  ...['next_page_of_3', 'end_pages'],
+  ...['promotions_loops', 'promotions_record', 'promotions_read_refunds', 'promotions_read_near'],
+  ...[
+    'promotions_read',
+    'promotions_read_recorded',
+    'promotions_read_far',
+    'promotions_dropped_to',
+    'promotions_forget_credits',
+  ],
+  ...['next_page_of_3', 'next_page_of_10000', 'end_pages'],
   ...['promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...[

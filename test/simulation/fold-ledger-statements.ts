@@ -97,32 +97,28 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     );
   },
   promotions_read(session, values) {
-    const { ledger, seen } = session;
-    const [, upTo, sinceText, , kindList, ...ofRefunds] = values;
-    const [changes, times, rounds, generation, ...others] = ofRefunds;
-    const [nearChanges, nearTimes, nearRounds, low, ...far] = others;
-    const [kinds, since] = [numbersOf(kindList), instantOf(sinceText) ?? 0n];
-    const records = [...seen.records.values()].filter((each) => each.generation === Number(generation));
-    // All entries are at their places.
+    const rows = entriesOfSlice(session.ledger, values);
+    rows.sort((a, b) => compareBytes(a.player, b.player) || a.verdictId - b.verdictId);
+    return session.declare(rows.map((row) => [null, null, null, ...entryOf(row)]));
+  },
+  /** All entries are at their places. */
+  promotions_read_recorded(session, [changes, times, rounds, no]) {
+    const records = [...session.seen.records.values()].filter(({ generation }) => generation === Number(no));
     const isRecorded = ({ verdictId }: Verdict) =>
       records.some(({ verdictIds }) => verdictIds.includes(verdictId));
-    const isNear = ({ verdictId, decidedAt }: Verdict) =>
-      verdictId > Number(low) && verdictId <= Number(upTo) && decidedAt >= since;
-    const isFar = ({ decidedAt }: Verdict, { openedAt, refundedAt }: RefundedRound) =>
-      decidedAt >= openedAt - DAY && decidedAt <= refundedAt + DAY;
-    const rows = [
-      ...entriesOfSlice(ledger, values).map(
-        (row): ChangedRow => ({ row, change: row.verdictId, refund: [null, null] }),
-      ),
-      ...reversals(ledger, [changes, times, rounds], kinds, isRecorded),
-      ...reversals(ledger, [nearChanges, nearTimes, nearRounds], kinds, isNear),
-      ...reversals(ledger, far, kinds, isFar),
-    ];
-    const inOrder = rows.sort(
-      (a, b) =>
-        compareBytes(a.row.player, b.row.player) || a.change - b.change || a.row.verdictId - b.row.verdictId,
-    );
-    return session.declare(inOrder.map(({ row, refund }) => [...refund, null, ...entryOf(row)]));
+    return session.declare(reversals(session.ledger, [changes, times, rounds], isRecorded));
+  },
+  promotions_read_near(session, [changes, times, rounds, low, upTo, sinceText, kindList]) {
+    const [kinds, since] = [numbersOf(kindList), instantOf(sinceText) ?? 0n];
+    const isNear = ({ verdictId, decidedAt, kind }: Verdict) =>
+      verdictId > Number(low) && verdictId <= Number(upTo) && decidedAt >= since && kinds.includes(kind);
+    return session.declare(reversals(session.ledger, [changes, times, rounds], isNear));
+  },
+  promotions_read_far(session, [changes, times, rounds, kindList]) {
+    const kinds = numbersOf(kindList);
+    const isFar = ({ decidedAt, kind }: Verdict, { openedAt, refundedAt }: RefundedRound) =>
+      decidedAt >= openedAt - DAY && decidedAt <= refundedAt + DAY && kinds.includes(kind);
+    return session.declare(reversals(session.ledger, [changes, times, rounds], isFar));
   },
 };
 
@@ -147,32 +143,18 @@ export function entriesOfSlice(ledger: LedgerTables, values: readonly unknown[])
   return verdictsOfSlice(ledger, values).filter(({ isCounted, kind }) => isCounted && kinds.includes(kind));
 }
 
-/** A row that a slice reads, and the number of the verdict that made it. */
-interface ChangedRow {
-  readonly row: Verdict;
-  readonly change: number;
-  /** Number and time of the refund. */
-  readonly refund: readonly [Text, Text];
-}
-
 /** The entries of refunded rounds, each with verdict and time of its refund. */
 function reversals(
   { history, refunds }: LedgerTables,
   [changes, times, rounds]: readonly unknown[],
-  kinds: readonly number[],
   isRead: (row: Verdict, refund: RefundedRound) => boolean,
-): ChangedRow[] {
+): Text[][] {
   const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
   return numbersOf(rounds).flatMap((roundNo, place) => {
     const refund = refunds.get(roundNo);
     if (refund === undefined) return [];
     return history
-      .filter(
-        (row) => row.roundNo === roundNo && row.isCounted && kinds.includes(row.kind) && isRead(row, refund),
-      )
-      .map((row): ChangedRow => {
-        const changeNo = changeNos[place] ?? null;
-        return { row, change: Number(changeNo), refund: [changeNo, enteredAts[place] ?? null] };
-      });
+      .filter((row) => row.roundNo === roundNo && row.isCounted && isRead(row, refund))
+      .map((row): Text[] => [changeNos[place] ?? null, enteredAts[place] ?? null, null, ...entryOf(row)]);
   });
 }

@@ -10,7 +10,8 @@ import { ROLLUPS_SETTINGS } from '../shared/settings';
  * A long slice writes the progress of a player once for several events, so a process that is behind catches
  * up faster. An erasure waits for the end of a slice, for 5 s at most.
  */
-const SLICE = { rows: 1_000_000, ms: 3_000 };
+const SLICE = { rows: 200_000, ms: 1_000 };
+const FILL = { rows: 1_000_000, ms: 3_000 };
 
 /** @returns the exit code */
 export function promotions(options: Options): Promise<number> {
@@ -18,7 +19,7 @@ export function promotions(options: Options): Promise<number> {
     name: 'promotions',
     config: readConfig(process.env, ROLLUPS_SETTINGS),
     async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, makePromotionResults(), { ...FOLDING, slice: SLICE, fill: SLICE, holder });
+      const fold = makeFold(pool, makePromotionResults(), { ...FOLDING, slice: SLICE, fill: FILL, holder });
       const reason = options.get('rebuild');
       if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
         logger.warn('no rebuild began: one is running, or nothing was counted yet');
