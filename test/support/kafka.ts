@@ -204,12 +204,28 @@ export async function alterTopic(
   config: Readonly<Record<string, string>>,
   brokers?: string[],
 ): Promise<void> {
+  await withAdmin(async (admin) => {
+    await alterShown(admin, topic, config);
+    // The broker shows a change before it applies it. It applies one change before it shows the next one.
+    await alterShown(admin, topic, { ...config, 'segment.ms': '86400000' });
+  }, brokers);
+}
+
+/** Alters a topic, and waits until the broker shows it. */
+async function alterShown(
+  admin: Admin,
+  topic: string,
+  config: Readonly<Record<string, string>>,
+): Promise<void> {
   const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
-  const alter = (admin: Admin) =>
-    admin.alterConfigs({
-      validateOnly: false,
-      resources: [{ type: TOPIC_RESOURCE, name: topic, configEntries }],
-    });
-  await withAdmin(alter, brokers);
+  const resource = { type: TOPIC_RESOURCE, name: topic };
+  await admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries }] });
+  await until(`the broker shows the new settings of ${topic}`, 10_000, async () => {
+    const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [resource] });
+    const shown = new Map(
+      resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue]),
+    );
+    return configEntries.every(({ name, value }) => shown.get(name) === value);
+  });
 }
 const TOPIC_RESOURCE = 2;
