@@ -119,6 +119,7 @@ export async function readCountedRows(
   let newestChange: bigint | null = null;
   for (const { at } of [...refunds, ...moves]) newestChange = later(newestChange, BigInt(at));
   const reader = new LedgerReader(session, slice, { ...reading, isAttributed });
+  await reader.record();
   return {
     newestChange,
     reversals: countedRowsOf(reader.reversals(refunds)),

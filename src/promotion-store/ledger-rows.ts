@@ -167,7 +167,7 @@ export class LedgerReader {
   }
 
   /**
-   * The reversals of refunds, also of entries of the slice itself, in no order.
+   * The reversals of refunds, also of entries of the slice itself, in no order. The slice is recorded before.
    *
    * @param refunds those of `readRefunds`
    */
@@ -176,7 +176,6 @@ export class LedgerReader {
     const { records, scope } = this.reading;
     const { after, upTo, since, rows } = slice;
     const kinds = scope.kinds.map(kindCode);
-    if (records !== null) await recordRounds(session, records, this.valuesOfEntries());
     const recorded = refunds.filter((refund) => isRecorded(records, refund, slice));
     const others = refunds.filter((refund) => !isRecorded(records, refund, slice));
     const low = lowOfScan(others, after, rows / (upTo - after));
@@ -192,6 +191,12 @@ export class LedgerReader {
       );
     if (far.length > 0)
       yield* this.pages(READ_FAR, (statement) => session.query(statement, [...columnsOf(far), kinds]));
+  }
+
+  /** Records the entries of the slice, so that its refunds find them, too. */
+  async record(): Promise<void> {
+    const { records } = this.reading;
+    if (records !== null) await recordRounds(this.session, records, this.valuesOfEntries());
   }
 
   private valuesOfEntries(): unknown[] {

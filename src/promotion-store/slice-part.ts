@@ -1,6 +1,6 @@
 /**
  * Counts rows of some players (docs/rules.md, P1-P16). It restores progress, and counts rows by the code that
- * counts files. Then it saves progress, attempts and completions.
+ * counts files. Then it saves progress and attempts.
  */
 import type { Session } from '../postgres/transaction';
 import type { PlacedEntry } from './completions';

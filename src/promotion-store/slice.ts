@@ -16,7 +16,7 @@ import { MatchedRows, ReversedRows, SliceRows } from './slice-rows';
 
 /** Parts in memory: the store looks one up or writes it, while this process counts another one. */
 const PARTS_AT_ONCE = 3;
-/** Players of a part whose rows are all taken back by refunds. */
+/** Players of a part that has reversals alone. */
 const PLAYERS_OF_PART = 500;
 
 export interface CountedSlice extends SliceOptions {
@@ -31,7 +31,11 @@ export interface CountedSlice extends SliceOptions {
   readonly asOf: bigint;
 }
 
-/** @returns the entries of the ledger of completions, which are not written yet */
+/**
+ * Counts a slice, and saves progress and attempts.
+ *
+ * @returns the entries of the ledger of completions, which are not written yet
+ */
 export async function countSlice(session: Session, counted: CountedSlice): Promise<PlacedEntry[]> {
   const { slice, versions, reading, latest, asOf, isShown } = counted;
   const { newestChange, reversals, entries } = await readCountedRows(session, slice, reading);
@@ -54,11 +58,11 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   // These players have no other rows in the slice.
   const others = reversed.players();
   for (let first = 0; first < others.length; first += PLAYERS_OF_PART) {
-    const part = new SlicePart(session, counted, new SliceRows(versions), numbers);
+    const reversedPart = new SlicePart(session, counted, new SliceRows(versions), numbers);
     const matched = new MatchedRows();
     for (const playerRef of others.slice(first, first + PLAYERS_OF_PART))
-      addReversed(matched, part, playerRef, Number.POSITIVE_INFINITY);
-    await begin(part, matched, true);
+      addReversed(matched, reversedPart, playerRef, Number.POSITIVE_INFINITY);
+    await begin(reversedPart, matched, true);
   }
   await Promise.all(running);
   completions.push(...(await countRanks(session, counted, ranked, asOf)));
