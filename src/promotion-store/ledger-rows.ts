@@ -38,12 +38,17 @@ from (select h.verdict_id, h.round_no, h.event_id from promo_store.history h whe
 cross join lateral (select * from promo_store.refunds x where x.round_no = h.round_no and x.refunded_by = h.event_id offset 0) x`,
 };
 
-/** The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). */
+/**
+ * The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). Each part is looked
+ * up by its key: a join could read all attributions for each row.
+ */
 const CREDITED = `select case when c.brand_no is null or c.brand_no = h.brand_no then coalesce(e.player_ref, c.player_ref) end
   from promo_store.rounds r
-  join promo_store.attribution_changes c on c.feed_no = r.feed_no and c.round_key = r.round_key
-  left join promo_store.erased_credits e on e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no
-  where r.round_no = h.round_no and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1`;
+  cross join lateral (select c.* from promo_store.attribution_changes c where c.feed_no = r.feed_no and c.round_key = r.round_key
+    and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1) c
+  left join lateral (select e.player_ref from promo_store.erased_credits e
+    where e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no offset 0) e on true
+  where r.round_no = h.round_no`;
 
 /** A scan of rows of the ledger. The look-up of credits for each row takes time, so few scans have it. */
 interface LedgerScan {
@@ -53,13 +58,13 @@ interface LedgerScan {
 
 /**
  * @param rows a query of the columns change_no, entered_at and those of an entry
- * @param order of the rows, by the player who is credited
+ * @param order of its rows `h`, by the columns of the query and by credited_to
  */
-function scanOf(name: string, rows: string, order: (creditedTo: string) => string = () => ''): LedgerScan {
-  const text = (creditedTo: string) => `select h.change_no, h.entered_at, ${creditedTo}, ${ENTRY}
-from (${rows}) h
+function scanOf(name: string, rows: string, order = ''): LedgerScan {
+  const text = (creditedTo: string) => `select h.change_no, h.entered_at, h.credited_to, ${ENTRY}
+from (select h.*, ${creditedTo} as credited_to from (${rows}) h offset 0) h
 ${ENTRY_NAMES}
-${order(creditedTo)}`;
+${order}`;
   return {
     plain: declared({ name, text: text('null::text') }),
     credited: declared({ name: `${name}_credited`, text: text(`(${CREDITED})`) }),
@@ -70,7 +75,7 @@ ${order(creditedTo)}`;
 const READ = scanOf(
   'promotions_read',
   `select null::bigint as change_no, null::bigint as entered_at, ${ENTRY_COLUMNS} from promo_store.history h where ${ENTRIES_OF_SLICE}`,
-  (creditedTo) => `order by coalesce(${creditedTo}, h.player_ref) collate "C", h.verdict_id`,
+  'order by coalesce(h.credited_to, h.player_ref) collate "C", h.verdict_id',
 );
 
 const REFUNDS = 'unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)';
