@@ -211,8 +211,7 @@ describe('an object with a usable event_id is judged', () => {
   it.each(['spec', 'brand', 'player_ref', 'kind', 'round_id', 'game', 'currency', 'occurred_at'])(
     'an event with a wrong %s of any depth is malformed',
     (field) => {
-      // A function that calls itself for each level ends at a tenth of this depth.
-      const depth = 100_000;
+      const depth = 200_000;
       const arrays = `${'['.repeat(depth)}${']'.repeat(depth)}`;
       const objects = `${'{"id":'.repeat(depth)}1${'}'.repeat(depth)}`;
       const event = without(aBet(), field);
