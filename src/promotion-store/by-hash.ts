@@ -2,10 +2,9 @@
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 
-/** Each key is looked up once, so a loop that remembers answers would only take memory. */
 const ALLOW_LOOPS: Statement = {
   name: 'promotions_loops',
-  text: `select set_config('enable_nestloop', $1, true), set_config('enable_memoize', $1, true)`,
+  text: `select set_config('enable_nestloop', $1, true)`,
 };
 
 /** Runs a statement without nested loops, in one round trip. */
