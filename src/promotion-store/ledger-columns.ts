@@ -33,10 +33,11 @@ export const ENTRY_NAMES = `join promo_store.feeds f on f.feed_no = h.feed_no an
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no`;
 export const ENTRY_COLUMNS = `h.verdict_id, h.feed_no, h.round_no, h.brand_no, h.player_ref, h.kind, h.currency_no, h.amount_minor, h.game_id, h.occurred_at, h.decided_at`;
-/** The entries of a slice that promotions may count: $1 to $5 are numbers, time, operators and kinds. */
-export const ENTRIES_OF_SLICE = `h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
-  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[]) and test_mark <> 1))
-  and h.counted and h.kind = any($5::smallint[])`;
+/** The verdicts of a slice that concern promotions: $1 to $4 are numbers, time and operators. */
+export const VERDICTS_OF_SLICE = `h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
+  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[]) and test_mark <> 1))`;
+/** The entries among them that promotions may count: $5 are their kinds. */
+export const ENTRIES_OF_SLICE = `${VERDICTS_OF_SLICE} and h.counted and h.kind = any($5::smallint[])`;
 
 export function columnsOf(refunds: readonly Refund[]): unknown[] {
   return [

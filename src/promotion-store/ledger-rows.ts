@@ -15,6 +15,7 @@ import {
   type LedgerRow,
   ledgerRowOf,
   type Refund,
+  VERDICTS_OF_SLICE,
 } from './ledger-columns';
 import { isRecorded, type RoundRecords, recordRounds } from './round-records';
 import { finiteMicrosOf } from './times';
@@ -32,9 +33,8 @@ export type MeasuredSlice = Slice & { readonly rows: number };
 const READ_REFUNDS: Statement = {
   name: 'promotions_read_refunds',
   text: `select h.verdict_id, ${finiteMicrosOf('coalesce(x.refunded_at, x.opened_at)')}, x.round_no, x.opened_at >= $3::timestamptz
-from (select h.verdict_id, h.round_no, h.event_id from promo_store.history h where h.verdict_id > $1::bigint and h.verdict_id <= $2::bigint and h.decided_at >= $3::timestamptz
-  and h.feed_no = any(array(select feed_no from promo_store.feeds where operator_id = any($4::text[]) and test_mark <> 1))
-  and h.kind = 4 and h.outcome = 0 offset 0) h
+from (select h.verdict_id, h.round_no, h.event_id from promo_store.history h
+  where ${VERDICTS_OF_SLICE} and h.kind = 4 and h.outcome = 0 offset 0) h
 cross join lateral (select * from promo_store.refunds x where x.round_no = h.round_no and x.refunded_by = h.event_id offset 0) x`,
 };
 
