@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 # Each layer of test/README.md that is a Jest project has a target. `unit` and `chart` have their own.
-LAYERS := fuzz simulation dev ledger stores mutants model stream webhook faults monitoring commands
+LAYERS := repository fuzz simulation dev ledger stores mutants model stream webhook faults monitoring commands
 
 # Each start of Node compiles less: half of the CPU of a short command is its start.
 export NODE_COMPILE_CACHE := $(CURDIR)/build/cache/compiled
@@ -95,6 +95,7 @@ mutation: dev-build ## change each line of the rules, and look for a test that f
 	@node build/dev/mutation.js
 
 ##@ One layer of tests; ONLY=words of a path, NAME=words of a title
+repository: ## the texts of the repository: language, imports, documents, generated files
 fuzz: ## random and hostile input
 simulation: ## the worker over models of its servers, in virtual time
 dev: ## the servers of development, and the demo

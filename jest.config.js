@@ -53,6 +53,7 @@ module.exports = {
   testTimeout: 120_000,
   projects: [
     layer('unit', computing),
+    layer('repository', computing),
     layer('fuzz', computing),
     layer('simulation', computing),
     layer('dev'),

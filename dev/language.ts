@@ -51,7 +51,7 @@ export function filesBelow(root: string, path: string): string[] {
 }
 
 /** Its texts are examples of problems. */
-const EXAMPLES_OF_PROBLEMS = join('test', 'unit', 'language.test.ts');
+const EXAMPLES_OF_PROBLEMS = join('test', 'repository', 'language.test.ts');
 
 /** The problems of all files at a path from the root, each with its place. */
 export function problemsBelow(root: string, path: string): string[] {

@@ -9,6 +9,7 @@ import { type JestTest, readJestFiles } from './jest-results';
 export const LAYERS = [
   { name: 'checks', minutes: 1 },
   { name: 'unit', minutes: 2.5 },
+  { name: 'repository', minutes: 0.4 },
   { name: 'fuzz', minutes: 1 },
   { name: 'simulation', minutes: 3.1 },
   { name: 'dev', minutes: 7.7 },
@@ -28,7 +29,7 @@ export const LAYERS = [
 /** Style, types and generated files, which the runner itself checks; each one counts as a test. */
 export const CHECKS = 'checks';
 /** Layers that use a whole core, and have no time limit of less than seconds. They run beside the others. */
-export const COMPUTING: readonly string[] = ['fuzz', 'simulation', 'chart', 'mutants'];
+export const COMPUTING: readonly string[] = ['repository', 'fuzz', 'simulation', 'chart', 'mutants'];
 /**
  * Layers on servers whose time limits are tens of seconds. They follow the computing layers, so that the
  * cores are in use to the end.

@@ -1,7 +1,7 @@
 /**
  * Reads the sources and reports violations of the architecture: forbidden imports, packages outside of their
- * home, and contents that no file may hold. The tables below are the rules. test/unit/architecture.test.ts
- * checks src/ by them, and checks the rules by bad examples.
+ * home, and contents that no file may hold. The tables below are the rules.
+ * test/repository/architecture.test.ts checks src/ by them, and checks the rules by bad examples.
  */
 import { isBuiltin } from 'node:module';
 import { posix } from 'node:path';

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { digestOfChart, record, recordedDigest } from '../../../dev/chart/record';
+import { digestOfChart, record, recordedDigest } from '../../dev/chart/record';
 
 test('the chart equals the last one that passed make chart', () => {
   expect(`${digestOfChart()}: else run make chart`).toBe(`${recordedDigest()}: else run make chart`);

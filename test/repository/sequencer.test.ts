@@ -1,9 +1,9 @@
 /** The order of test files in a run. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot as ROOT } from '../../../dev/servers/download';
+import { projectRoot as ROOT } from '../../dev/servers/download';
 
-const Sequencer = require('../../support/sequencer.js');
+const Sequencer = require('../support/sequencer.js');
 const LONGEST: readonly string[] = Sequencer.LONGEST;
 const pathOf = (name: string): string => join(ROOT, 'test', `${name}.test.ts`);
 

@@ -10,8 +10,8 @@ import {
   readSources,
   SIMULATOR,
   testFiles,
-} from '../../../dev/mutants';
-import { projectRoot as ROOT } from '../../../dev/servers/download';
+} from '../../dev/mutants';
+import { projectRoot as ROOT } from '../../dev/servers/download';
 
 const sources = readSources(ROOT);
 const tests = testFiles(ROOT);

@@ -1,9 +1,9 @@
 /** Alerts, runbook, dashboards and documents have existing metrics, and fit together. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectRoot as ROOT } from '../../../dev/servers/download';
-import { makeMetrics } from '../../../src/telemetry/metrics';
-import { alertsOf, faster, panels, RULES } from '../../support/alerts';
+import { projectRoot as ROOT } from '../../dev/servers/download';
+import { makeMetrics } from '../../src/telemetry/metrics';
+import { alertsOf, faster, panels, RULES } from '../support/alerts';
 
 const MOST_ALERTS = 17;
 const RUNBOOK = readFileSync(join(ROOT, 'docs', 'runbook.md'), 'utf8');

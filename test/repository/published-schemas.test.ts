@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { objectOf } from '../../../dev/compatibility/json-schema';
+import { objectOf } from '../../dev/compatibility/json-schema';
 import {
   changesSince,
   DERIVED,
@@ -21,8 +21,8 @@ import {
   release,
   releasedVersions,
   SCHEMAS,
-} from '../../../dev/compatibility/published';
-import { projectRoot as ROOT } from '../../../dev/servers/download';
+} from '../../dev/compatibility/published';
+import { projectRoot as ROOT } from '../../dev/servers/download';
 
 /**
  * Breaking changes that were agreed with the readers, each as it is described, with the reason. Empty them
