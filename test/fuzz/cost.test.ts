@@ -53,3 +53,9 @@ it.each(['1e400', '-1e400', '9'.repeat(1_000_000), `0.${'0'.repeat(1_000_000)}1`
     expect(judgeBytes(text)).toMatchObject({ refusal: { reason: 'bad_amount' } });
   },
 );
+
+it('the message for an unreadable payload costs time in proportion to the bytes', () => {
+  const broken = (bytes: number) => Buffer.from(`[${'['.repeat(bytes)}x`);
+  const small = judgingMs(broken(SMALL));
+  expect(judgingMs(broken(LARGE))).toBeLessThan(32 * Math.max(small, SHORTEST_MS));
+});

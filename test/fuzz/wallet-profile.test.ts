@@ -1,4 +1,8 @@
-/** The schema of wallet profiles against their reader, value by value. */
+/** The reader of wallet profiles: against their schema by value, and without each line of an example. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectRoot } from '../../dev/servers/download';
+import { parseProfile } from '../../src/wallet/profile-file';
 import { FULL, faultsOf, isValid, leaves, mappings, withValue } from '../support/wallet-profile';
 
 test('the schema marks no value as wrong that the reader takes', () => {
@@ -24,4 +28,15 @@ test('the schema marks no value as wrong that the reader takes', () => {
     }
   }
   expect(accepted).toBeGreaterThan(200);
+});
+
+test('every fault has a remedy, whatever line the file lacks', () => {
+  const lines = readFileSync(join(projectRoot, 'schemas/examples/wallet.yaml'), 'utf8').split('\n');
+  for (let i = 0; i < lines.length; i++) {
+    const parsed = parseProfile(lines.filter((_, at) => at !== i).join('\n'), 'wallet.yaml');
+    for (const fault of 'faults' in parsed ? parsed.faults : []) {
+      expect(fault.remedy).not.toBe('');
+      expect(fault.line).toBeGreaterThan(0);
+    }
+  }
 });

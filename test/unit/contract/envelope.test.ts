@@ -1,5 +1,6 @@
 import Ajv2020 from 'ajv/dist/2020';
 import fc from 'fast-check';
+import { inRun } from '../../../dev/long-run';
 import {
   readWalletRequest,
   WALLET_FAILURE_SCHEMA,
@@ -59,7 +60,7 @@ test('the reader and the published schema agree', () => {
       const value: unknown = JSON.parse(JSON.stringify(given));
       return (readWalletRequest(value).type === 'request') === matchesRequest(value);
     }),
-    { numRuns: 2_000 },
+    { numRuns: inRun({ usual: 300, long: 20_000 }) },
   );
 });
 

@@ -21,7 +21,7 @@ test.each([
 });
 
 test('the detail stays short, however long and many the claims are [S5]', () => {
-  const claims = Array.from({ length: 1_000 }, (_, n) => `${n}${'x'.repeat(100_000)}`);
+  const claims = Array.from({ length: 100 }, (_, n) => `${n}${'x'.repeat(10_000)}`);
   expect(letterDetail({ payload: json, claims }, 'unclaimed').length).toBeLessThan(400);
 });
 

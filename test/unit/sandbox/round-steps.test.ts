@@ -1,5 +1,6 @@
 /** Rounds of the sandbox: whatever the wallet answers, a round ends as a whole. */
 import fc from 'fast-check';
+import { inRun } from '../../../dev/long-run';
 import { WALLET_ACTIONS } from '../../../src/contract/actions';
 import {
   eventJson,
@@ -133,7 +134,7 @@ test('a round ends settled, refunded or refused as a whole, or people look at it
         expect(new Set(events.map(({ eventId }) => eventId)).size).toBe(events.length);
       },
     ),
-    { numRuns: 2_000 },
+    { numRuns: inRun({ usual: 300, long: 20_000 }) },
   );
 });
 

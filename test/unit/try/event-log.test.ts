@@ -111,9 +111,9 @@ test('beyond the bound the oldest events leave, and the counts and numbers go on
 test('large events leave before the bound of their number, and the newest one stays', () => {
   const { log, list, idsOf } = makeLog();
   const large = 'x'.repeat(9 * 1024 ** 2);
-  for (const id of ['a', 'b', 'c']) log.add('hook', [answerOf(`${id}${large}`)]);
+  for (const id of ['a', 'b']) log.add('hook', [answerOf(`${id}${large}`)]);
   expect(list().listed).toBe(1);
-  expect(String(idsOf()[0])).toMatch(/^cx/);
+  expect(String(idsOf()[0])).toMatch(/^bx/);
 });
 
 test('refused requests have a list of their own, of which the oldest leave', () => {

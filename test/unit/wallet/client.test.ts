@@ -13,18 +13,19 @@ import { startProgram } from '../../support/program';
 import { aProfile } from '../../support/wallet';
 
 const DEADLINE_MS = 1_000;
+const authority = makeAuthority('private');
 const send = {
   action: 'debit',
   opId: 'op-1',
   requestId: 'r-1',
   payload: '{"meta":{"op_id":"op-1"}}',
 } as const;
-const clientOf = (url: string, more: Partial<CallProfile> = {}) =>
+const clientOf = (url: string, more: Partial<CallProfile> = {}, deadlineMs = DEADLINE_MS) =>
   makeWalletClient(aProfile(url, more), {
     secret: () => Buffer.from('key'),
     monotonicNow: () => performance.now(),
     wallNow: () => Date.now(),
-    deadlineMs: DEADLINE_MS,
+    deadlineMs,
   });
 
 const servers: Server[] = [];
@@ -89,7 +90,8 @@ const FAULTS: Readonly<Record<string, readonly [act: (socket: Socket) => void, c
 };
 
 test.each(Object.entries(FAULTS))('a wallet that %s gives no answer [O3]', async (_, [act, cause]) => {
-  const { reply, ms } = await clientOf(await raw(act)).send(send);
+  const deadlineMs = cause === 'timeout' ? 300 : DEADLINE_MS;
+  const { reply, ms } = await clientOf(await raw(act), {}, deadlineMs).send(send);
   expect(interpretReply('debit', reply)).toMatchObject({ type: 'no_answer', cause });
   expect(ms).toBeLessThan(DEADLINE_MS + 1_000);
 });
@@ -129,7 +131,7 @@ test('an attempt that is stopped is interrupted', async () => {
 });
 
 test('a certificate of no known authority is refused before anything is sent [X10]', async () => {
-  const { key, cert } = makeAuthority('nobody').sign('wallet', { host: 'localhost' });
+  const { key, cert } = authority.sign('wallet', { host: 'localhost' });
   let requests = 0;
   const address = await listen(
     createTlsServer({ key, cert }, (_, response) => response.end(String(requests++))),
@@ -144,7 +146,6 @@ test('a certificate of no known authority is refused before anything is sent [X1
 
 describe('a wallet with a certificate of a private authority', () => {
   const program = join(__dirname, 'client-program.ts');
-  const authority = makeAuthority('private');
   let directory: string;
   beforeAll(() => {
     directory = mkdtempSync(join(tmpdir(), 'wallet-authority-'));

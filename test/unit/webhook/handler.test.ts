@@ -517,13 +517,13 @@ describe('reconciliation', () => {
         reconciler: {
           reconcile: async (_, entries) =>
             entries.map(({ eventId }) => ({
-              ...{ ...standing, eventId, contentDiffers: false, remedy: 'x'.repeat(1_000) },
+              ...{ ...standing, eventId, contentDiffers: false, remedy: 'x'.repeat(10_000) },
             })),
         },
       },
     });
     // An answer of 7 MB: more than a connection holds on its way.
-    const body = JSON.stringify({ event_ids: Array.from({ length: 7_000 }, (_, n) => `e-${n}`) });
+    const body = JSON.stringify({ event_ids: Array.from({ length: 700 }, (_, n) => `e-${n}`) });
     const sockets: Socket[] = [];
     for (let sent = 0; sent < 7; sent++) {
       const socket = talk(webhook, signedRequest({ connectionId: 'hook', secret, body, path }));

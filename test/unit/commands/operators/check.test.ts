@@ -1,5 +1,5 @@
 /** The output of `check` for files that the tests write. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -195,11 +195,11 @@ describe('duplicates', () => {
   });
 
   test('are found among many ids', async () => {
-    const many = Array.from({ length: 8_000 }, (_, index) => aLogin(`id-${index % 6_000}`));
+    const many = Array.from({ length: 4_000 }, (_, index) => aLogin(`id-${index % 3_500}`));
     const found = await checkedAsJson(lines(...many));
     const duplicates = found.filter((entry) => JSON.stringify(entry).includes('"duplicate"'));
-    expect(duplicates).toHaveLength(2_000);
-    expect(duplicates.at(-1)).toMatchObject({ line: 8_000, first_line: 2_000, content_differs: false });
+    expect(duplicates).toHaveLength(500);
+    expect(duplicates.at(-1)).toMatchObject({ line: 4_000, first_line: 500, content_differs: false });
   });
 });
 
@@ -357,7 +357,9 @@ test('reference data that is not UTF-8 is refused, as by reference apply', async
 });
 
 test('reference data is read only up to its largest length', async () => {
-  const rules = { reference: file('huge.yaml', Buffer.alloc(MAX_REFERENCE_BYTES + 1, '#')), connection: 'c' };
+  const reference = file('huge.yaml', '');
+  truncateSync(reference, MAX_REFERENCE_BYTES + 1);
+  const rules = { reference, connection: 'c' };
   expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
   expect(errors).toMatch(/huge\.yaml:1:1: \S+ has more than 16777216 characters, the limit\. Shorten/);
 });

@@ -28,8 +28,8 @@ test.each([Number.POSITIVE_INFINITY, 40_000])('of %s ids, finds the first sighti
 test('grows beyond its first size, and keeps lines and hashes of their full length', () => {
   const seen = makeSeenIds();
   const sightingOf = (no: number) => ({ line: 2 ** 40 + no, contentHash: 2 ** 53 - 1 - no });
-  for (let no = 0; no < 10_000; no++) seen.add(`${no}`, sightingOf(no));
-  for (const no of [0, 4_321, 9_999])
+  for (let no = 0; no < 4_000; no++) seen.add(`${no}`, sightingOf(no));
+  for (const no of [0, 1_234, 3_999])
     expect(seen.add(`${no}`, { line: 1, contentHash: 1 })).toEqual(sightingOf(no));
 });
 

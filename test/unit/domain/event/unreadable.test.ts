@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { whyUnreadable } from '../../../../src/domain/event/unreadable';
 import { aBet, bytesOf } from '../../../support/builders';
 import { anyCharacter } from '../../../support/texts';
-import { judgeBytes, judgingMs } from '../world';
+import { judgeBytes } from '../world';
 
 const BET = JSON.stringify(aBet());
 
@@ -74,12 +74,5 @@ describe('the message for an unreadable payload [V3]', () => {
       .toString()
       .replace('"kind"', 'kind');
     expect(whyUnreadable(Buffer.from(player))).not.toContain('secret');
-  });
-
-  it('costs time in proportion to the bytes', () => {
-    const broken = (bytes: number) => Buffer.from(`[${'['.repeat(bytes)}x`);
-    judgingMs(broken(100_000));
-    const small = judgingMs(broken(100_000)) + 1;
-    expect(judgingMs(broken(800_000))).toBeLessThan(small * 8 * 4);
   });
 });
