@@ -170,19 +170,10 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     return true;
   }
 
-  /** @returns false where another process folds */
-  async function lock(session: Session): Promise<boolean> {
-    const [row] = await session.query(sql.LOCK, [name, holder]);
-    if (row !== undefined) return row[1] === 't';
-    await session.query(sql.CREATE, [name]);
-    const [created] = await session.query(sql.LOCK, [name, holder]);
-    return created?.[1] === 't';
-  }
-
   /** Plans a step under the lock of the fold, and does it. */
   async function stepIn(session: Session): Promise<Stepped> {
     await session.query(sql.PLANNER_SETTINGS);
-    if (!(await lock(session))) {
+    if (!(await sql.lockFold(session, name, holder))) {
       const [[lag = null] = []] = await session.query(sql.LAG, [name]);
       return { kind: 'standby', lagSeconds: lag === null ? null : Number(lag) };
     }
@@ -286,7 +277,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     nextTimeCheckAt = now() + TIME_CHECK_MS;
     await inTransaction(store, async (session) => {
       await session.query(sql.PLANNER_SETTINGS);
-      if (!(await lock(session))) return;
+      if (!(await sql.lockFold(session, name, holder))) return;
       const [[generation, at, isCaughtUp] = []] = await session.query(sql.STILL_IDLE, [name]);
       if (generation == null || at == null || isCaughtUp !== 't') return;
       const reason = await results.updateByTime?.(session, Number(generation), BigInt(at));

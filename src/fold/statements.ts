@@ -1,9 +1,11 @@
 /** The statements of a fold on its own rows: the fold, its lease, and its generations. */
 
-/** Numbers of a batch: those of its verdicts (src/ledger/statements/events.ts). */
+import type { Session } from '../postgres/transaction';
+
+/** Numbers of a batch: those of its verdicts (src/ledger/statements/lock.ts). */
 export const BATCH_NUMBERS = 8_192;
 
-export const LOCK = {
+const LOCK = {
   name: 'fold_lock',
   text: `select generation, holder = $2 or coalesce(held_until, '-infinity') < clock_timestamp()
 from promo_store.folds where fold = $1 for update skip locked`,
@@ -12,7 +14,7 @@ export const LOCK_FOR_REBUILD = {
   name: 'fold_lock_for_rebuild',
   text: 'select generation from promo_store.folds where fold = $1 for update',
 };
-export const CREATE = {
+const CREATE = {
   name: 'fold_create',
   text: 'insert into promo_store.folds (fold, generation) values ($1, 0) on conflict do nothing',
 };
@@ -104,3 +106,12 @@ export const PLANNER_SETTINGS = {
   name: 'fold_settings',
   text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
 };
+
+/** Locks the row of a fold, and adds the row at first. @returns false where another process folds */
+export async function lockFold(session: Session, fold: string, holder: string): Promise<boolean> {
+  const [row] = await session.query(LOCK, [fold, holder]);
+  if (row !== undefined) return row[1] === 't';
+  await session.query(CREATE, [fold]);
+  const [created] = await session.query(LOCK, [fold, holder]);
+  return created?.[1] === 't';
+}

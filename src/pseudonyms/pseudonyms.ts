@@ -3,6 +3,9 @@ import type { Results, Slice } from '../fold/fold';
 import type { Session, Statement } from '../postgres/transaction';
 import { type PseudonymKey, pseudonymOf } from './pseudonym';
 
+/** The row of `promo_store.folds` that slices and rotations lock. */
+export const PSEUDONYMS_FOLD = 'pseudonyms';
+
 /** A player of an operator, by its name. */
 export type Player = readonly [operatorId: string, playerRef: string];
 
@@ -65,7 +68,7 @@ const SHOWN: Statement = {
  */
 export function makePseudonymResults(key: PseudonymKey, onAdded: (players: number) => void): Results {
   return {
-    name: 'pseudonyms',
+    name: PSEUDONYMS_FOLD,
     async fold(session: Session, { after, upTo, since }: Slice) {
       const [[keyNo] = []] = await session.query(SHOWN, [key.id]);
       if (keyNo == null) throw new OtherKeyShown(key.id);

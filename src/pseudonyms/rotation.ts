@@ -5,9 +5,10 @@
  * The pseudonyms of a new key are computed from the players of the present one, and then shown all at once.
  * Slices wait meanwhile. Each step is a transaction that locks the row of the fold, as a slice does.
  */
+import { HOLD, lockFold } from '../fold/statements';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import type { PseudonymKey } from './pseudonym';
-import { addPseudonyms, type Player } from './pseudonyms';
+import { addPseudonyms, type Player, PSEUDONYMS_FOLD } from './pseudonyms';
 
 export interface RotationOptions {
   readonly holder: string;
@@ -37,18 +38,6 @@ export class MissingKey extends Error {
   }
 }
 
-const CREATE: Statement = {
-  name: 'rotation_create',
-  text: `insert into promo_store.folds (fold, generation) values ('pseudonyms', 0) on conflict do nothing`,
-};
-const LOCK: Statement = {
-  name: 'rotation_lock',
-  text: `select holder = $1 or coalesce(held_until, '-infinity') < clock_timestamp() from promo_store.folds where fold = 'pseudonyms' for update skip locked`,
-};
-const HOLD: Statement = {
-  name: 'rotation_hold',
-  text: `update promo_store.folds set holder = $1, held_until = clock_timestamp() + $2 * interval '1 millisecond' where fold = 'pseudonyms'`,
-};
 const KEYS: Statement = {
   name: 'rotation_keys',
   text: 'select key_no, key_id, state from promo_store.pseudonym_keys order by key_no',
@@ -100,10 +89,8 @@ export function makeRotation(
     shown === wanted.id || shown === former?.id || replacesLostKey ? null : new MissingKey(shown);
 
   async function stepIn(session: Session): Promise<RotationStep> {
-    await session.query(CREATE);
-    const [[isFree] = []] = await session.query(LOCK, [holder]);
-    if (isFree !== 't') return { kind: 'standby' };
-    await session.query(HOLD, [holder, leaseMs]);
+    if (!(await lockFold(session, PSEUDONYMS_FOLD, holder))) return { kind: 'standby' };
+    await session.query(HOLD, [PSEUDONYMS_FOLD, holder, leaseMs]);
     const rows = (await session.query(KEYS)).map(([no, id, state]) => ({
       no: Number(no),
       id: id ?? '',
