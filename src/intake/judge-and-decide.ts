@@ -58,14 +58,6 @@ export type JudgeAndDecide = (
   panic?: string,
 ) => Promise<readonly Answer[]>;
 
-/** The sections of a batch that are paused together: those of a topic, or of a webhook connection. */
-interface PauseGroup {
-  /** The topic, or the id of the connection. */
-  readonly name: string;
-  /** Its part of the decisions of the batch. */
-  readonly decisionsIn: (decisions: readonly Decision[]) => readonly Decision[];
-}
-
 export function makeJudgeAndDecide({
   ledger,
   references,
@@ -85,11 +77,10 @@ export function makeJudgeAndDecide({
         origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
       })),
     );
-    const groups = rejectLimit === undefined ? [] : pauseGroupsOf(sections);
     // A paused topic waits for new reference data.
-    const isPaused = groups.some(({ name }) => rejectLimit?.isPaused(name));
+    const isPaused = sections.some(({ origin }) => rejectLimit?.isPaused(pausedNameOf(origin)));
     return withReference(references, isPaused, (reference) =>
-      decideWith(reference, numbered, groups, options, panic),
+      decideWith(reference, numbered, options, panic),
     );
   }
 
@@ -97,14 +88,13 @@ export function makeJudgeAndDecide({
   async function decideWith(
     reference: Reference,
     sections: readonly BatchPart<NumberedPartition | WebhookRequest>[],
-    groups: readonly PauseGroup[],
     options: BatchOptions,
     panic: string | undefined,
   ): Promise<readonly Answer[]> {
     const checked: Checked[] = [];
     let isCommitted = false;
     try {
-      for (const { name } of groups) rejectLimit?.admit(name, reference);
+      for (const { origin } of sections) rejectLimit?.admit(pausedNameOf(origin), reference);
       const prepared: Prepared = { items: [], unanswered: [], isPublished };
       let facts: PublishedFacts | null = null;
       const parts: LedgerPart[] = [];
@@ -124,8 +114,8 @@ export function makeJudgeAndDecide({
         beforeWrites:
           rejectLimit &&
           ((decided) => {
-            for (const { name, decisionsIn } of groups)
-              checked.push(rejectLimit.check(name, reference, decisionsIn(decided)));
+            for (const [name, ofName] of decisionsByPausedName(sections, decided))
+              checked.push(rejectLimit.check(name, reference, ofName));
           }),
         onFacts: isPublished
           ? (read) => {
@@ -203,14 +193,23 @@ function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'de
   return answer.decision !== null;
 }
 
-function pauseGroupsOf(sections: readonly Section[]): PauseGroup[] {
-  const nameOf = ({ origin }: Section) => (isPartition(origin) ? origin.topic : origin.connectionId);
-  /** The name of the group of each envelope. */
-  const names = sections.flatMap((section) => Array<string>(section.envelopes.length).fill(nameOf(section)));
-  return [...new Set(sections.map(nameOf))].map((name) => ({
-    name,
-    decisionsIn: (decisions) => decisions.filter((_, index) => names[index] === name),
-  }));
+/** The name under which the limit counts and pauses: the topic, or the id of the webhook connection. */
+function pausedNameOf(origin: Origin): string {
+  return isPartition(origin) ? origin.topic : origin.connectionId;
+}
+
+function decisionsByPausedName(
+  sections: readonly Section[],
+  decisions: readonly Decision[],
+): ReadonlyMap<string, readonly Decision[]> {
+  const byName = new Map(sections.map(({ origin }): [string, Decision[]] => [pausedNameOf(origin), []]));
+  let from = 0;
+  for (const { origin, envelopes } of sections) {
+    const to = from + envelopes.length;
+    byName.get(pausedNameOf(origin))?.push(...decisions.slice(from, to));
+    from = to;
+  }
+  return byName;
 }
 
 /**
