@@ -89,10 +89,10 @@ export class Pipeline {
     this.schedulePump();
   }
 
-  /** Begins no further batch. */
+  /** Begins no further batch. The next pump ends the supply of verdicts. */
   stop(): void {
     this.isStopped = true;
-    this.deps.verdictSupply?.set(false);
+    this.schedulePump();
   }
 
   /** Lanes that get records by the same fetch, or whose batch has ended, then begin in the same batch. */
