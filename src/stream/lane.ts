@@ -170,65 +170,6 @@ export class Lane {
     return mayReadAhead && !this.isStopping ? this.queue.unreadBytes : 0;
   }
 
-  /** Begins a part of a batch. */
-  begin(): LanePart {
-    const front = this.parts.at(-1);
-    const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
-    const part = new LanePart(front !== undefined, this.size.maxEvents, expectedUpTo, (begun, deciding) =>
-      this.settleInOrder(begun, deciding, front),
-    );
-    this.parts.push(part);
-    this.endReady();
-    return part;
-  }
-
-  /**
-   * Reads and decodes further records of a part, without removing them from the queue.
-   *
-   * @param mayOpen whether a further chunk may be decompressed
-   * @returns null where the part has ended: its first record cannot be read, or needs a schema first
-   */
-  async read(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
-    const isFirst = part.records === 0;
-    try {
-      return await this.readOn(part, limit, mayOpen);
-    } catch (error) {
-      // The records before these are decided; the next part of the lane meets the error again.
-      if (!isFirst) return NO_RECORDS;
-      part.end({ answers: [], undecided: asError(error) });
-      return null;
-    }
-  }
-
-  /** As `read`. @throws where the first of these records cannot be read */
-  private async readOn(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
-    const behind = this.parts.reduce((sum, { records }) => sum + records, 0);
-    const most = Math.min(limit.events, part.maxEvents - part.records);
-    const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
-    const isFront = part === this.parts[0];
-    if ('requesting' in read && part.records > 0) return NO_RECORDS;
-    if ('requesting' in read && (!isFront || this.queue.mayStayOpen)) {
-      // A part that is read ahead is read again in its turn.
-      if (isFront) this.requesting = read.requesting;
-      else this.isContinuous = false;
-      part.end(null);
-      return null;
-    }
-    const records = 'requesting' in read ? await read.requesting : read;
-    const [first] = records.envelopes;
-    part.records += records.envelopes.length;
-    part.first ??= first && { offset: first.offset, timestamp: first.timestamp };
-    // The part may have become the front one during the reads.
-    if (part !== this.parts[0]) return records;
-    this.position.onFront(part.first);
-    // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
-    if (!this.position.isConfirmed && !this.isStopping) {
-      await this.position.confirm(part.first);
-      part.expectedUpTo = this.position.expectedUpTo ?? 0;
-    }
-    return records;
-  }
-
   private get isIdle(): boolean {
     return this.running === null;
   }
@@ -260,15 +201,6 @@ export class Lane {
     this.position.onIdle();
   }
 
-  /** Waits until a batch takes records of the lane, or the lane stops. */
-  private async untilGathered(): Promise<void> {
-    const gathered = new Promise<void>((resolve) => {
-      this.onGathered = resolve;
-    });
-    this.shared.onReady(this);
-    await gathered;
-  }
-
   /**
    * Has one part decided, or as many of its first records as can be decided now.
    *
@@ -279,7 +211,7 @@ export class Lane {
     const [part] = this.parts;
     if (part === undefined) return;
     this.position.onFront(part.first);
-    const { decided, undecided } = await part.result;
+    const { decided, undecided } = await part.result.promise;
     this.parts.shift();
     const { requesting } = this;
     this.requesting = null;
@@ -296,12 +228,13 @@ export class Lane {
     else if (undecided !== null && !(undecided instanceof NotTogether)) throw undecided;
   }
 
-  /** Waits until no part is in flight, and discards the results. The records are read again. */
-  private async abort(): Promise<void> {
-    this.isContinuous = false;
-    for (const part of this.parts) part.isVoid = true;
-    await Promise.allSettled(this.parts.map(({ result }) => result));
-    this.parts = [];
+  /** Waits until a batch takes records of the lane, or the lane stops. */
+  private async untilGathered(): Promise<void> {
+    const gathered = new Promise<void>((resolve) => {
+      this.onGathered = resolve;
+    });
+    this.shared.onReady(this);
+    await gathered;
   }
 
   /**
@@ -329,16 +262,90 @@ export class Lane {
     }
   }
 
-  /** The result of a part, after the result of the part in front of it. */
-  private async settleInOrder(
+  /** Waits until no part is in flight, and discards the results. The records are read again. */
+  private async abort(): Promise<void> {
+    this.isContinuous = false;
+    for (const part of this.parts) part.isVoid = true;
+    await Promise.allSettled(this.parts.map(({ result }) => result.promise));
+    this.parts = [];
+  }
+
+  /** Begins a part of a batch. */
+  begin(): LanePart {
+    const front = this.parts.at(-1);
+    const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
+    const part = new LanePart(front !== undefined, this.size.maxEvents, expectedUpTo);
+    this.parts.push(part);
+    this.endReady();
+    return part;
+  }
+
+  /**
+   * Reads and decodes further records of a part, without removing them from the queue.
+   *
+   * @param mayOpen whether a further chunk may be decompressed
+   * @returns null where the part has ended: its first record cannot be read, or needs a schema first
+   */
+  async read(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
+    const isFirst = part.records === 0;
+    try {
+      return await this.readOn(part, limit, mayOpen);
+    } catch (error) {
+      // The records before these are decided; the next part of the lane meets the error again.
+      if (!isFirst) return NO_RECORDS;
+      this.end(part, { answers: [], undecided: asError(error) });
+      return null;
+    }
+  }
+
+  /** As `read`. @throws where the first of these records cannot be read */
+  private async readOn(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
+    const behind = this.parts.reduce((sum, { records }) => sum + records, 0);
+    const most = Math.min(limit.events, part.maxEvents - part.records);
+    const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
+    const isFront = part === this.parts[0];
+    if ('requesting' in read && part.records > 0) return NO_RECORDS;
+    if ('requesting' in read && (!isFront || this.queue.mayStayOpen)) {
+      // A part that is read ahead is read again in its turn.
+      if (isFront) this.requesting = read.requesting;
+      else this.isContinuous = false;
+      this.end(part, null);
+      return null;
+    }
+    const records = 'requesting' in read ? await read.requesting : read;
+    const [first] = records.envelopes;
+    part.records += records.envelopes.length;
+    part.first ??= first && { offset: first.offset, timestamp: first.timestamp };
+    // The part may have become the front one during the reads.
+    if (part !== this.parts[0]) return records;
+    this.position.onFront(part.first);
+    // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
+    if (!this.position.isConfirmed && !this.isStopping) {
+      await this.position.confirm(part.first);
+      part.expectedUpTo = this.position.expectedUpTo ?? 0;
+    }
+    return records;
+  }
+
+  /**
+   * Ends a part. Its result settles after the result of the part in front of it.
+   *
+   * @param result null where the part was not decided, and has to be begun again
+   */
+  end(part: LanePart, result: IntakeResult | null): void {
+    const front = this.parts[this.parts.indexOf(part) - 1];
+    part.ended.resolve();
+    part.result.resolve(this.settle(part, result, front));
+  }
+
+  private async settle(
     part: LanePart,
-    deciding: Promise<IntakeResult | null>,
+    result: IntakeResult | null,
     front: LanePart | undefined,
   ): Promise<PartResult> {
-    await front?.result.catch(NOTHING);
+    await front?.result.promise.catch(() => undefined);
     let isWhole = false;
     try {
-      const result = await deciding;
       await this.queue.untilRead();
       if (result === null || part.isVoid) return { decided: null, undecided: null };
       const { answers, undecided } = result;
@@ -372,9 +379,7 @@ export class Lane {
     this.isContinuous = false;
     if (ahead === undefined) return;
     ahead.isVoid = true;
-    await ahead.ended;
+    await ahead.ended.promise;
     this.parts.pop();
   }
 }
-
-const NOTHING = (): void => undefined;

@@ -1,7 +1,6 @@
 /** The records of one partition in a batch, and their result. */
 
 import type { Envelope } from '../intake/delivery';
-import type { IntakeResult } from '../intake/intake';
 import { mayBeTooLarge, NotTogether } from '../intake/undecided';
 import type { PublishedAnswer } from '../publishing/published-answer';
 import type { FirstRecord } from './position';
@@ -37,47 +36,31 @@ export class LanePart {
   sentUpTo: number | null = null;
   /** The part in front of it was not decided as a whole: the result of this part does not count. */
   isVoid = false;
-  /** Settles after the result of the part in front, once the decided records are removed from the queue. */
-  readonly result: Promise<PartResult>;
   /**
    * Resolves once the part has ended. Carries no result on purpose: a result would keep the part's records
    * in memory while the part waits to be answered.
    */
-  readonly ended: Promise<void>;
-  private resolve: (result: IntakeResult | null) => void = NOTHING;
+  readonly ended = Promise.withResolvers<void>();
+  /** Settles after the result of the part in front, once the decided records are removed from the queue. */
+  readonly result = Promise.withResolvers<PartResult>();
 
   /**
    * @param isAhead begun before the part in front of it was answered
    * @param maxEvents the most records that it may hold
    * @param expectedUpTo how far the store must have decided the partition before this part
-   * @param settle makes the result, once the part has ended
    */
   constructor(
     readonly isAhead: boolean,
     readonly maxEvents: number,
     public expectedUpTo: number,
-    settle: (part: LanePart, deciding: Promise<IntakeResult | null>) => Promise<PartResult>,
   ) {
-    const deciding = new Promise<IntakeResult | null>((resolve) => {
-      this.resolve = resolve;
-    });
-    this.ended = deciding.then(NOTHING);
-    this.result = settle(this, deciding);
     // The lane gets the error once it waits for this part.
-    this.result.catch(NOTHING);
+    this.result.promise.catch(() => undefined);
   }
 
   /** It has all records that it may hold. */
   get isFull(): boolean {
     return this.records >= this.maxEvents;
-  }
-
-  /** @param result null where the part was not decided, and has to be begun again */
-  end(result: IntakeResult | null): void {
-    const { resolve } = this;
-    // Kept, it would keep the result in memory.
-    this.resolve = NOTHING;
-    resolve(result);
   }
 }
 
@@ -111,5 +94,3 @@ export class PartSize {
 export function endOf(last: Pick<Envelope, 'offset'> | undefined): number | null {
   return last === undefined ? null : last.offset + 1;
 }
-
-const NOTHING = (): void => undefined;

@@ -168,10 +168,10 @@ export class Pipeline {
   private async decide(batch: Batch, gathered: readonly GatheredPart[]): Promise<void> {
     const { clock, intake } = this.deps;
     const deciding = gathered.filter(({ lane, part, envelopes }) => {
-      if (part.isVoid || lane.isStopping) part.end(null);
+      if (part.isVoid || lane.isStopping) lane.end(part, null);
       else if (envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
-      else part.end(part.isAhead ? null : { answers: [], undecided: null });
+      else lane.end(part, part.isAhead ? null : { answers: [], undecided: null });
       return false;
     });
     if (deciding.length === 0) return;
@@ -201,7 +201,7 @@ export class Pipeline {
     for (const [index, each] of deciding.entries()) {
       const result = at(results, index);
       this.observe(each, result.answers, ms);
-      each.part.end(result);
+      each.lane.end(each.part, result);
     }
   }
 
