@@ -8,7 +8,7 @@ import { PANIC } from '../domain/verdict/judge';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
 import { StaleReference } from '../ledger/failures';
 import type { PublishedFacts } from '../ledger/published-facts';
-import type { LedgerPart, NumberedPartition } from '../ledger/statements/partitions';
+import type { LedgerPart, NumberedPartition } from '../ledger/statements/find';
 import { at } from '../lib/at';
 import { messageOf } from '../lib/errors';
 import {

@@ -9,7 +9,7 @@ import type { Coordinates, Decision, Item } from '../domain/verdict/decide';
 import { judge, PANIC } from '../domain/verdict/judge';
 import type { DeadLetterReason } from '../domain/verdict/reasons';
 import type { Reversed } from '../domain/verdict/round';
-import type { NumberedPartition } from '../ledger/statements/partitions';
+import type { NumberedPartition } from '../ledger/statements/find';
 import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
 import { NoSuchConnection, OperatorSuspended, PayloadUnavailable } from './undecided';
 

@@ -21,10 +21,12 @@ import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
 import { type PublishedFacts, readFacts } from './published-facts';
-import * as events from './statements/events';
-import * as partitions from './statements/partitions';
-import { PlayerKeys } from './statements/player-keys';
-import * as rounds from './statements/rounds';
+import type { LedgerPart } from './statements/find';
+import * as find from './statements/find';
+import * as lock from './statements/lock';
+import { MAX_BATCH_EVENTS, type NamedRound, PlayerKeys } from './statements/lock';
+import * as events from './statements/write-events';
+import * as state from './statements/write-state';
 
 export interface LedgerBatch {
   /**
@@ -34,7 +36,7 @@ export interface LedgerBatch {
    */
   readonly items: Item[];
   /** The Kafka partitions of the items, each once; none for the webhook. */
-  readonly parts: readonly partitions.LedgerPart[];
+  readonly parts: readonly LedgerPart[];
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
   /** True where batches of the same feeds collided recently: such batches wait for one another. */
@@ -76,11 +78,7 @@ export interface LedgerOptions {
 
 export function makeLedger(
   store: Store,
-  {
-    fewEvents,
-    cluster = partitions.FIRST_CLUSTER,
-    observe = (run) => run(() => undefined),
-  }: LedgerOptions = {},
+  { fewEvents, cluster = find.FIRST_CLUSTER, observe = (run) => run(() => undefined) }: LedgerOptions = {},
 ): Ledger {
   /** Numbers never change, so each is read once. */
   const numbers = new Map<string, number>();
@@ -90,9 +88,7 @@ export function makeLedger(
       const key = keyOf(source);
       const known = numbers.get(key);
       if (known !== undefined) return known;
-      const no = await inTransaction(store, (session) =>
-        partitions.partitionNoOf(session, { ...source, cluster }),
-      );
+      const no = await inTransaction(store, (session) => find.partitionNoOf(session, { ...source, cluster }));
       numbers.set(key, no);
       return no;
     },
@@ -141,7 +137,7 @@ export async function decideBatch(
   stepEnded: (step: LedgerStep) => void = () => undefined,
   playerKeys = new PlayerKeys(),
 ): Promise<readonly Decision[]> {
-  if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
+  if (batch.items.length > MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decisions = await inTransaction(store, async (session) => {
     stepEnded('connect');
     const { decisions, changed, writes } = await decideUnderLocks(
@@ -187,18 +183,18 @@ async function decideUnderLocks(
   // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
   // the keys are known. A large batch does so afterwards, which spares the rounds of decided events. Both are
   // correct: `copyKeys` fails where another transaction has decided a key meanwhile.
-  const locking = partitions.lockPartitions(
+  const locking = find.lockPartitions(
     session,
     batch.parts.map(({ partition }) => partition),
   );
   // A decided event changes no round, whatever a resend contains.
   const lockAndNumber = (known: Known['events'] | null) =>
-    Promise.all([rounds.lockBatchRounds(session, batch.items, known), events.nextBatch(session)]);
-  const feedLocks = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
+    Promise.all([lock.lockBatchRounds(session, batch.items, known), lock.nextBatch(session)]);
+  const feedLocks = batch.contended ? lock.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
   const [{ locked, inForce }, decided] = await Promise.all([
     locking,
-    findDecidedEvents(session, batch.items),
+    find.findDecidedEvents(session, batch.items),
     feedLocks,
     locksAtOnce,
   ]);
@@ -209,10 +205,10 @@ async function decideUnderLocks(
 
   stepEnded('find');
   const [redelivered, [roundsById, { firstNo, nowMicros }], decidedRounds] = await Promise.all([
-    partitions.findRereadItems(session, batch, locked),
+    find.findRereadItems(session, batch, locked),
     locksAtOnce ?? lockAndNumber(decided),
     // A small batch has locked these rounds with the others.
-    locksAtOnce === null ? rounds.readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
+    locksAtOnce === null ? lock.readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
   const tags = await playerKeys.tagsAt(session, nowMicros, inForce.version);
   stepEnded('lock');
@@ -224,7 +220,7 @@ async function decideUnderLocks(
 
   const { fresh, resends, unstored } = toWrite(batch.items, decisions, firstNo);
   const named = roundsOf(fresh, roundsById);
-  const updates = rounds.updatesOf(
+  const updates = state.updatesOf(
     named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
     nowMicros,
   );
@@ -237,17 +233,17 @@ async function decideUnderLocks(
   for (const { statement, values } of updates) send(session.query(statement, values));
   if (batch.panic && fresh[0])
     send(events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }));
-  send(partitions.countPartitions(session, partitions.countedOf(batch, decisions, locked)));
+  send(state.countPartitions(session, state.countedOf(batch, decisions, locked)));
   if (batch.items.length > fewEvents) await nextTick();
 
-  const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);
+  const opened = named.filter(({ round }) => round.no === null).sort(state.inOrder);
   opened.forEach(({ round }, index) => {
     round.no = firstNo + index;
   });
   const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
     roundId === null ? null : numberOf(roundsById.get(feedNo, roundId));
   const writes: Write[] = [];
-  for (const makeRows of [() => rounds.copyRounds(opened, nowMicros), () => events.copyKeys(fresh, tags)]) {
+  for (const makeRows of [() => state.copyRounds(opened, nowMicros), () => events.copyKeys(fresh, tags)]) {
     writes.push(...makeRows());
     if (batch.items.length <= MANY_TIMES_FEW * fewEvents) continue;
     send(session.write(writes.splice(0)));
@@ -276,13 +272,13 @@ function feedsOf(items: readonly Item[]): number[] {
 /**
  * All rounds of a batch, including rounds that only rejected events name (unchanged, but shown with them).
  */
-function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): rounds.NamedRound[] {
+function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): NamedRound[] {
   for (const { item, outcome } of fresh) {
     const { roundId } = item.fields;
     if (outcome.verdict === 'rejected' && roundId !== null && !roundsById.has(item.feedNo, roundId))
       roundsById.set(item.feedNo, roundId, newRound());
   }
-  const named: rounds.NamedRound[] = [];
+  const named: NamedRound[] = [];
   roundsById.forEach((feedNo, roundId, round) => {
     named.push({ feedNo, roundId, round });
   });
@@ -292,28 +288,6 @@ function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): r
 function numberOf(round: Round | undefined): number {
   if (round?.no == null) throw new Error('a fresh event names a round that is neither locked nor opened');
   return round.no;
-}
-
-/** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
-export async function findDecidedEvents(session: Session, items: readonly Item[]): Promise<Known['events']> {
-  const decided: Known['events'] = new FeedMap();
-  await Promise.all(
-    [...idsByFeed(items)].map(([feedNo, ids]) =>
-      events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event)),
-    ),
-  );
-  return decided;
-}
-
-function idsByFeed(items: readonly Item[]): ReadonlyMap<number, readonly string[]> {
-  const idsOf = new Map<number, string[]>();
-  for (const item of items) {
-    if (item.type !== 'keyed') continue;
-    const ids = idsOf.get(item.feedNo);
-    if (ids === undefined) idsOf.set(item.feedNo, [item.eventId]);
-    else ids.push(item.eventId);
-  }
-  return idsOf;
 }
 
 /** For a small batch, or one without decided events. */

@@ -15,7 +15,7 @@ import {
 import { arrays } from '../postgres/binary-format';
 import { unreadable } from '../postgres/errors';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
-import { PlayerKeys } from './statements/player-keys';
+import { PlayerKeys } from './statements/lock';
 
 /** Ids of one statement: it ends within its deadline even where each id is read from a slow disk. */
 const IDS_AT_ONCE = 1_000;

@@ -18,7 +18,7 @@ import {
   readMove,
 } from './move-phases';
 import type { MonthTable, NumberMaps, NumberPair } from './moved-rows';
-import { MAX_BATCH_EVENTS } from './statements/events';
+import { MAX_BATCH_EVENTS } from './statements/lock';
 
 export interface Arrival {
   readonly maps: NumberMaps;

@@ -4,7 +4,7 @@
  */
 import { arrays } from '../postgres/binary-format';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
-import { type ClusterPartition, FIRST_CLUSTER, partitionNoOf } from './statements/partitions';
+import { type ClusterPartition, FIRST_CLUSTER, partitionNoOf } from './statements/find';
 
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
 

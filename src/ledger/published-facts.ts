@@ -3,6 +3,7 @@
  * reverses. A delivery that is answered again has the facts of its first answer, from the store.
  */
 
+import { ID_KEY } from '../domain/event/id-key';
 import {
   type Decision,
   deliveryKey,
@@ -12,9 +13,9 @@ import {
   unstoredKey,
 } from '../domain/verdict/decide';
 import { type Reversed, reversedIn } from '../domain/verdict/round';
+import { arrays } from '../postgres/binary-format';
 import type { Session } from '../postgres/transaction';
-import * as events from './statements/events';
-import { findRefunds } from './statements/rounds';
+import { batchOf } from './statements/lock';
 
 export interface PublishedFacts {
   /** Microseconds since 1970; null where the month of the first answer was dropped. */
@@ -83,7 +84,52 @@ async function readTimes(
   session: Session,
   verdictIds: readonly number[],
 ): Promise<(verdictId: number) => bigint | null> {
-  const ofBatches = new Map(verdictIds.map((id) => [events.batchOf(id), id]));
-  const times = await events.findTimes(session, [...ofBatches.values()]);
-  return (verdictId) => times.get(ofBatches.get(events.batchOf(verdictId)) ?? 0) ?? null;
+  const ofBatches = new Map(verdictIds.map((id) => [batchOf(id), id]));
+  const times = await findTimes(session, [...ofBatches.values()]);
+  return (verdictId) => times.get(ofBatches.get(batchOf(verdictId)) ?? 0) ?? null;
+}
+
+const FIND_TIMES = {
+  name: 'find_times',
+  // The offset keeps the planner from turning the look-ups into a join, which reads all of history.
+  text: `select h.* from unnest($1::bigint[]) id cross join lateral
+(select verdict_id, (extract(epoch from decided_at) * 1000000)::bigint from promo_store.history where verdict_id = id offset 0) h`,
+};
+
+/** When verdicts were given, in microseconds since 1970. Those of dropped months are left out. */
+async function findTimes(
+  session: Session,
+  verdictIds: readonly number[],
+): Promise<ReadonlyMap<number, bigint>> {
+  if (verdictIds.length === 0) return new Map();
+  const rows = await session.query(FIND_TIMES, [arrays.int8(verdictIds)]);
+  return new Map(rows.map(([verdictId, micros]) => [Number(verdictId), BigInt(micros ?? 0)]));
+}
+
+const FIND_REFUNDS = {
+  name: 'find_refunds',
+  text: `select ordinal from unnest($2::bytea[], $3::text[]) with ordinality as wanted (key, refund, ordinal)
+cross join lateral (select 1 from promo_store.rounds where feed_no = $1 and round_key = key and refunded_by = refund limit 1) found`,
+};
+
+/** The refunds among decided ones that refunded their rounds: the first of each round. */
+async function findRefunds(session: Session, refunds: readonly KeyedItem[]): Promise<ReadonlySet<KeyedItem>> {
+  const found = new Set<KeyedItem>();
+  await Promise.all(
+    [...Map.groupBy(refunds, ({ feedNo }) => feedNo)].map(async ([feedNo, ofFeed]) => {
+      const values = [
+        feedNo,
+        arrays.formatted(
+          ofFeed.map(({ fields }) => fields.roundId ?? ''),
+          ID_KEY,
+        ),
+        arrays.text(ofFeed.map(({ eventId }) => eventId)),
+      ];
+      for (const [ordinal] of await session.query(FIND_REFUNDS, values)) {
+        const refund = ofFeed[Number(ordinal) - 1];
+        if (refund !== undefined) found.add(refund);
+      }
+    }),
+  );
+  return found;
 }

@@ -19,7 +19,7 @@ import { inTransaction, type Session, type Store } from '../postgres/transaction
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
 import { LostReference, UnreadableReference } from './failures';
-import { referenceInForce } from './statements/partitions';
+import { referenceInForce } from './statements/find';
 
 const EMPTY: ReferenceDocument = { operators: [] };
 

@@ -9,12 +9,9 @@
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { type Decision, decide, type Item } from '../domain/verdict/decide';
 import { inTransaction, type Store } from '../postgres/transaction';
-import { findDecidedEvents } from './decide-batch';
 import { StaleReference } from './failures';
-import { nowMicros } from './statements/events';
-import { referenceInForce } from './statements/partitions';
-import { PlayerKeys } from './statements/player-keys';
-import { readBatchRounds } from './statements/rounds';
+import { findDecidedEvents, referenceInForce } from './statements/find';
+import { nowMicros, PlayerKeys, readBatchRounds } from './statements/lock';
 
 export interface RehearsedBatch {
   /** Of one request, in the order in which they would be decided. */

@@ -7,7 +7,7 @@
  * on once all transactions have ended that an earlier poll found in flight.
  */
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
-import { batchOf, MAX_BATCH_EVENTS } from './statements/events';
+import { batchOf, MAX_BATCH_EVENTS } from './statements/lock';
 
 /** Conditions on the verdicts. An undefined one sets no condition. */
 export interface VerdictFilters {

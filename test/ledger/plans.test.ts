@@ -5,7 +5,7 @@
  * statements have other texts before 17.
  */
 
-import { lockRounds, readRounds } from '../../src/ledger/statements/rounds';
+import { lockRounds, readRounds } from '../../src/ledger/statements/lock';
 import { inTransaction } from '../../src/postgres/transaction';
 import { aBet, aWin, freshStore, type TestStore, withClient } from '../support/ledger';
 import { ownServers } from '../support/servers';

@@ -10,9 +10,10 @@ import { ACCEPTED } from '../../src/domain/verdict/reasons';
 import { newRound } from '../../src/domain/verdict/round';
 import { LostRace } from '../../src/ledger/failures';
 import { selectDecidedUpTo } from '../../src/ledger/partition-state';
-import * as events from '../../src/ledger/statements/events';
-import * as partitions from '../../src/ledger/statements/partitions';
-import * as rounds from '../../src/ledger/statements/rounds';
+import * as find from '../../src/ledger/statements/find';
+import * as lock from '../../src/ledger/statements/lock';
+import * as events from '../../src/ledger/statements/write-events';
+import * as state from '../../src/ledger/statements/write-state';
 import { StoreError } from '../../src/postgres/errors';
 import type { Session, Store, StoreConnection } from '../../src/postgres/transaction';
 
@@ -48,37 +49,37 @@ class Tx {
 
   async lockRounds(...ids: string[]): Promise<Record<string, string>> {
     const found: Record<string, string> = {};
-    await rounds.lockRounds(this.session, { feedNo: FEED, ids }, ({ roundId, round: { no, refunded } }) => {
+    await lock.lockRounds(this.session, { feedNo: FEED, ids }, ({ roundId, round: { no, refunded } }) => {
       found[roundId] = refunded ? `${no}, refunded` : `${no}`;
     });
     return found;
   }
-  async lockPartition(no: number, partition = 0, cluster = partitions.FIRST_CLUSTER) {
-    const { locked, inForce } = await partitions.lockPartitions(this.session, [
+  async lockPartition(no: number, partition = 0, cluster = find.FIRST_CLUSTER) {
+    const { locked, inForce } = await find.lockPartitions(this.session, [
       { ...sourceOf(partition), no, cluster },
     ]);
     return { ...locked[0], version: inForce.version };
   }
   async lockPartitions(...numbered: (readonly [no: number, partition: number])[]): Promise<number> {
-    const { locked } = await partitions.lockPartitions(
+    const { locked } = await find.lockPartitions(
       this.session,
       numbered.map(([no, partition]) => ({ ...sourceOf(partition), no })),
     );
     return locked.length;
   }
-  lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
+  lockFeeds = (...feeds: number[]) => lock.lockFeeds(this.session, feeds);
   async refund(roundId: string, by: string): Promise<void> {
     const round = { ...newRound(), refunded: true, refundedBy: by };
-    for (const { statement, values } of rounds.updatesOf([{ feedNo: FEED, roundId, round }], NOW_MICROS))
+    for (const { statement, values } of state.updatesOf([{ feedNo: FEED, roundId, round }], NOW_MICROS))
       await this.session.query(statement, values);
   }
   async find(...ids: string[]): Promise<string[]> {
     const found: string[] = [];
-    await events.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
+    await find.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
     return found.sort();
   }
-  partitionNo = (partition: number, cluster = partitions.FIRST_CLUSTER) =>
-    partitions.partitionNoOf(this.session, { ...sourceOf(partition), cluster });
+  partitionNo = (partition: number, cluster = find.FIRST_CLUSTER) =>
+    find.partitionNoOf(this.session, { ...sourceOf(partition), cluster });
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
@@ -90,7 +91,7 @@ class Tx {
       clusters.map((cluster) => ({ ...sourceOf(0), cluster })),
     );
   count = (partitionNo: number, nextOffset: number, decidedUpTo = nextOffset) =>
-    partitions.countPartitions(this.session, [
+    state.countPartitions(this.session, [
       { partitionNo, after: { nextOffset, decidedUpTo }, records: 1, ...ONE_ACCEPTED },
     ]);
   write: StoreConnection['write'] = (writes) => this.connection.write(writes);
@@ -124,7 +125,7 @@ const keysOf = (...ids: string[]) =>
     NO_TAGS,
   );
 const roundsOf = (...opened: (readonly [no: number, id: string])[]) =>
-  rounds.copyRounds(
+  state.copyRounds(
     opened.map(([no, roundId]) => ({ feedNo: FEED, roundId, round: { ...newRound(), no } })),
     NOW_MICROS,
   );

@@ -1,5 +1,5 @@
 /** `tail` on a store that fails between two pages, or loses batches. */
-import { MAX_BATCH_EVENTS } from '../../../src/ledger/statements/events';
+import { MAX_BATCH_EVENTS } from '../../../src/ledger/statements/lock';
 import { followVerdicts } from '../../../src/ledger/verdict-tail';
 import type { Store } from '../../../src/postgres/transaction';
 

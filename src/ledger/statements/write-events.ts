@@ -1,162 +1,20 @@
-/** Statements on events: they find the decided events, and write the others. */
+/** Step `write` of the deciding transaction, second part: the rows of deliveries, which never change. */
 import { type Halves, packContent } from '../../domain/event/content-hash';
 import { kindCode } from '../../domain/event/event';
-import { ID_KEY, idFinder, storedId } from '../../domain/event/id-key';
+import { ID_KEY, storedId } from '../../domain/event/id-key';
 import type { PlayerTags } from '../../domain/event/player-tag';
-import {
-  type Coordinates,
-  compareIds,
-  deliveryKey,
-  type FeedIds,
-  type Item,
-  type KeyedItem,
-  type KnownEvent,
-  unstoredKey,
-} from '../../domain/verdict/decide';
+import { compareIds, type Item, type KeyedItem } from '../../domain/verdict/decide';
 import {
   DEAD_LETTER_REASONS,
   type DeadLetterReason,
   type Outcome,
-  outcomeOfCode,
   type Reason,
   reasonInfo,
 } from '../../domain/verdict/reasons';
-import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
-import { unreadable } from '../../postgres/errors';
+import { CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import { copies, type Write } from '../../postgres/pipeline';
 import type { Session } from '../../postgres/transaction';
-
-const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset, verdict_id from promo_store.event_keys where feed_no = $1`;
-
-const FIND_EVENTS = {
-  name: 'find_events',
-  text: `${FOUND} and event_key = any($2)`,
-  // The limit keeps the planner from turning the lookup into a join.
-  before17: `select e.* from unnest($2::bytea[]) key cross join lateral (${FOUND} and event_key = key limit 1) e`,
-};
-
-/**
- * Passes the decided events of one feed to `found`. A decided key never changes, so it needs no lock. Where
- * another writer decides an event after this statement, `copyKeys` fails with a lost race.
- */
-export async function findEvents(
-  session: Session,
-  { feedNo, ids }: FeedIds,
-  found: (eventId: string, event: KnownEvent) => void,
-): Promise<void> {
-  const rows = await session.query(FIND_EVENTS, [feedNo, arrays.formatted(ids, ID_KEY)]);
-  const idOf = idFinder(ids);
-  for (const [key, code, content, partitionNo, offset, verdictId] of rows) {
-    const id = idOf(key ?? '');
-    const outcome = outcomeOfCode(Number(code));
-    if (id === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${code}`);
-    found(id, {
-      outcome,
-      content: BigInt(content ?? 0),
-      source: partitionNo == null ? null : { partitionNo: Number(partitionNo), offset: Number(offset) },
-      verdictId: Number(verdictId),
-    });
-  }
-}
-
-const RECEIVED = '(extract(epoch from received_at) * 1000000)::bigint';
-
-const FIND_RESENDS = {
-  name: 'find_resends',
-  text: `select source_offset, feed_no, event_id, content_differs, ${RECEIVED} from promo_store.resends
-where partition_no = $1 and source_offset between $2 and $3`,
-};
-
-const FIND_UNSTORED = {
-  name: 'find_unstored',
-  text: `select source_offset, value_hash, ${RECEIVED} from promo_store.unstored
-where partition_no = $1 and source_offset between $2 and $3`,
-};
-
-/**
- * Finds the duplicates and unstored records of a range of offsets that were answered before, and when. They
- * exist only where the range was read before.
- */
-export async function findRedelivered(
-  session: Session,
-  first: Coordinates,
-  last: Coordinates,
-): Promise<{ resends: Map<string, boolean>; unstored: Set<string>; answeredAt: Map<string, bigint> }> {
-  const range = [first.partitionNo, first.offset, last.offset];
-  const [resendRows, unstoredRows] = await Promise.all([
-    session.query(FIND_RESENDS, range),
-    session.query(FIND_UNSTORED, range),
-  ]);
-  const answeredAt = new Map<string, bigint>();
-  const resends = new Map<string, boolean>();
-  for (const [offset, feedNo, eventId, differs, micros] of resendRows) {
-    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
-    const key = deliveryKey(Number(feedNo), eventId ?? '', source);
-    resends.set(key, differs === 't');
-    answeredAt.set(key, BigInt(micros ?? 0));
-  }
-  const unstored = new Set<string>();
-  for (const [offset, valueHash, micros] of unstoredRows) {
-    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
-    const key = unstoredKey(source, BigInt(valueHash ?? 0));
-    unstored.add(key);
-    answeredAt.set(key, BigInt(micros ?? 0));
-  }
-  return { resends, unstored, answeredAt };
-}
-
-/**
- * Verdict ids of a batch are its number times this, plus the position in the batch. New rounds are numbered
- * likewise.
- */
-export const MAX_BATCH_EVENTS = 8_192;
-
-/** The number of the batch that gave a verdict. */
-export function batchOf(verdictId: number): number {
-  return Math.floor(verdictId / MAX_BATCH_EVENTS);
-}
-
-const FIND_TIMES = {
-  name: 'find_times',
-  // The offset keeps the planner from turning the look-ups into a join, which reads all of history.
-  text: `select h.* from unnest($1::bigint[]) id cross join lateral
-(select verdict_id, (extract(epoch from decided_at) * 1000000)::bigint from promo_store.history where verdict_id = id offset 0) h`,
-};
-
-/** When verdicts were given, in microseconds since 1970. Those of dropped months are left out. */
-export async function findTimes(
-  session: Session,
-  verdictIds: readonly number[],
-): Promise<ReadonlyMap<number, bigint>> {
-  if (verdictIds.length === 0) return new Map();
-  const rows = await session.query(FIND_TIMES, [arrays.int8(verdictIds)]);
-  return new Map(rows.map(([verdictId, micros]) => [Number(verdictId), BigInt(micros ?? 0)]));
-}
-
-const NEXT_BATCH = {
-  name: 'next_batch',
-  text: `select nextval('promo_store.batch_numbers'), (extract(epoch from clock_timestamp()) * 1000000)::bigint`,
-};
-
-/**
- * The number and the time of the batch. It must run under the locks: of two batches that share a round, the
- * one decided later then has the higher number.
- */
-export async function nextBatch(session: Session): Promise<{ firstNo: number; nowMicros: bigint }> {
-  const [row] = await session.query(NEXT_BATCH);
-  return { firstNo: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
-}
-
-const NOW = {
-  name: 'now_micros',
-  text: 'select (extract(epoch from clock_timestamp()) * 1000000)::bigint',
-};
-
-/** The time of the store, in microseconds since 1970. */
-export async function nowMicros(session: Session): Promise<bigint> {
-  const [row] = await session.query(NOW);
-  return BigInt(row?.[0] ?? 0);
-}
+import { batchOf } from './lock';
 
 /** A fresh verdict, not yet written. */
 export interface Fresh {

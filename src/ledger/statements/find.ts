@@ -1,15 +1,25 @@
 /**
- * The Kafka partitions of a batch: their numbers and locks, their items that were read before, and their
- * counts and offsets after the batch.
+ * Step `find` of the deciding transaction. It locks the partitions of the batch, and finds the deliveries
+ * that are decided already.
  */
-
+import { ID_KEY, idFinder } from '../../domain/event/id-key';
 import type { ReferenceVersion } from '../../domain/reference';
-import type { Coordinates, Decision, Item, Known } from '../../domain/verdict/decide';
+import {
+  type Coordinates,
+  deliveryKey,
+  type FeedIds,
+  FeedMap,
+  type Item,
+  type Known,
+  type KnownEvent,
+  unstoredKey,
+} from '../../domain/verdict/decide';
+import { outcomeOfCode } from '../../domain/verdict/reasons';
 import type { TopicPartition } from '../../lib/topic-partition';
 import { arrays } from '../../postgres/binary-format';
+import { unreadable } from '../../postgres/errors';
 import type { Session } from '../../postgres/transaction';
 import { LOCK_PARTITIONS, LostRace, StoreBehind } from '../failures';
-import { findRedelivered } from './events';
 
 /** A partition of one Kafka cluster: offsets of different clusters are unrelated. */
 export interface ClusterPartition extends TopicPartition {
@@ -104,6 +114,61 @@ export async function lockPartitions(
   return { locked, inForce: readInForce(rows[0]?.[6]) };
 }
 
+/** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
+export async function findDecidedEvents(session: Session, items: readonly Item[]): Promise<Known['events']> {
+  const decided: Known['events'] = new FeedMap();
+  await Promise.all(
+    [...idsByFeed(items)].map(([feedNo, ids]) =>
+      findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event)),
+    ),
+  );
+  return decided;
+}
+
+function idsByFeed(items: readonly Item[]): ReadonlyMap<number, readonly string[]> {
+  const idsOf = new Map<number, string[]>();
+  for (const item of items) {
+    if (item.type !== 'keyed') continue;
+    const ids = idsOf.get(item.feedNo);
+    if (ids === undefined) idsOf.set(item.feedNo, [item.eventId]);
+    else ids.push(item.eventId);
+  }
+  return idsOf;
+}
+
+const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset, verdict_id from promo_store.event_keys where feed_no = $1`;
+
+const FIND_EVENTS = {
+  name: 'find_events',
+  text: `${FOUND} and event_key = any($2)`,
+  // The limit keeps the planner from turning the lookup into a join.
+  before17: `select e.* from unnest($2::bytea[]) key cross join lateral (${FOUND} and event_key = key limit 1) e`,
+};
+
+/**
+ * Passes the decided events of one feed to `found`. A decided key never changes, so it needs no lock. Where
+ * another writer decides an event after this statement, `copyKeys` fails with a lost race.
+ */
+export async function findEvents(
+  session: Session,
+  { feedNo, ids }: FeedIds,
+  found: (eventId: string, event: KnownEvent) => void,
+): Promise<void> {
+  const rows = await session.query(FIND_EVENTS, [feedNo, arrays.formatted(ids, ID_KEY)]);
+  const idOf = idFinder(ids);
+  for (const [key, code, content, partitionNo, offset, verdictId] of rows) {
+    const id = idOf(key ?? '');
+    const outcome = outcomeOfCode(Number(code));
+    if (id === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${code}`);
+    found(id, {
+      outcome,
+      content: BigInt(content ?? 0),
+      source: partitionNo == null ? null : { partitionNo: Number(partitionNo), offset: Number(offset) },
+      verdictId: Number(verdictId),
+    });
+  }
+}
+
 /** The items of one Kafka partition in a batch: consecutive records, in their order. */
 export interface LedgerPart {
   readonly partition: NumberedPartition;
@@ -120,7 +185,7 @@ export interface LedgerPart {
 }
 
 /** The items of a batch, and its partitions. */
-interface Parts {
+export interface Parts {
   readonly items: readonly Item[];
   readonly parts: readonly LedgerPart[];
 }
@@ -151,124 +216,55 @@ export async function findRereadItems(
 
 const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
 
-function sourcesOf(
+export function sourcesOf(
   { from, to }: LedgerPart,
   items: readonly Item[],
 ): { first: Coordinates | undefined; last: Coordinates | undefined } {
   return { first: items[from]?.source ?? undefined, last: items[to - 1]?.source ?? undefined };
 }
 
-/** The counts that a batch adds to its partition's row. */
-interface Counts {
-  accepted: number;
-  rejected: number;
-  skipped: number;
-  duplicates: number;
-  redeliveries: number;
-  deadLetters: number;
-  withoutKey: number;
-}
+const RECEIVED = '(extract(epoch from received_at) * 1000000)::bigint';
 
-/** The changes of a decided batch to a partition's row. The batch holds the row's lock. */
-export interface Counted extends Counts {
-  readonly partitionNo: number;
-  /** The partition's offsets after the batch. */
-  readonly after: PartitionOffsets;
-  readonly records: number;
-}
-
-/** The batch's changes to the rows of its partitions. */
-export function countedOf(
-  { items, parts }: Parts,
-  decisions: readonly Decision[],
-  locked: readonly PartitionOffsets[],
-): Counted[] {
-  return parts.flatMap((part, index) => {
-    const before = locked[index];
-    if (before === undefined || part.from === part.to) return [];
-    const ofPart = decisions.slice(part.from, part.to);
-    return [
-      {
-        partitionNo: part.partition.no,
-        after: offsetsAfter(part, items, ofPart, before),
-        records: ofPart.length,
-        ...countsOf(ofPart),
-      },
-    ];
-  });
-}
-
-/**
- * A partition's offsets after the batch. `nextOffset` only grows. New decisions set `decidedUpTo` to the
- * part's end, even to a lower offset: the topic was then deleted and created again. A part that is only
- * answered again can only raise it. So can a replay, unless it leaves a gap in front.
- */
-function offsetsAfter(
-  part: LedgerPart,
-  items: readonly Item[],
-  decisions: readonly Decision[],
-  locked: PartitionOffsets,
-): PartitionOffsets {
-  const { first, last } = sourcesOf(part, items);
-  const end = (last?.offset ?? -1) + 1;
-  const nextOffset = Math.max(locked.nextOffset, end);
-  const isReplay = part.expectedUpTo === undefined;
-  if (!isReplay && decisions.some(({ redelivered }) => !redelivered)) return { nextOffset, decidedUpTo: end };
-  if (isReplay && (first?.offset ?? 0) > locked.decidedUpTo)
-    return { nextOffset, decidedUpTo: locked.decidedUpTo };
-  return { nextOffset, decidedUpTo: Math.max(locked.decidedUpTo, end) };
-}
-
-function countsOf(decisions: readonly Decision[]): Counts {
-  const counts = {
-    accepted: 0,
-    rejected: 0,
-    skipped: 0,
-    duplicates: 0,
-    redeliveries: 0,
-    deadLetters: 0,
-    withoutKey: 0,
-  };
-  for (const decision of decisions) {
-    if (decision.redelivered) counts.redeliveries++;
-    else if (decision.type === 'duplicate') counts.duplicates++;
-    else if (decision.type === 'decided') counts[decision.outcome.verdict]++;
-    else if (decision.deadLetter !== null) counts.deadLetters++;
-    else counts.withoutKey++;
-  }
-  return counts;
-}
-
-/** The columns of a partition's row that a batch adds to, in the order of the statement's arrays. */
-const COUNTED = [
-  ['records_read', 'records'],
-  ['accepted', 'accepted'],
-  ['rejected', 'rejected'],
-  ['skipped', 'skipped'],
-  ['duplicates', 'duplicates'],
-  ['redeliveries', 'redeliveries'],
-  ['dead_letters', 'deadLetters'],
-  ['without_key', 'withoutKey'],
-] as const;
-
-const COUNT_PARTITIONS = {
-  name: 'count_partitions',
-  text: `update promo_store.partitions p set next_offset = c.next_offset, decided_up_to = nullif(c.decided_up_to, c.next_offset),
-  ${COUNTED.map(([column]) => `${column} = p.${column} + c.${column}`).join(', ')}, updated_at = now()
-from unnest($1::int[], $2::bigint[], $3::bigint[], ${COUNTED.map((_, index) => `$${index + 4}::bigint[]`).join(', ')})
-  c (partition_no, next_offset, decided_up_to, ${COUNTED.map(([column]) => column).join(', ')})
--- The first condition has the index asked for these rows alone, however many partitions there are.
-where p.partition_no = any($1) and p.partition_no = c.partition_no`,
+const FIND_RESENDS = {
+  name: 'find_resends',
+  text: `select source_offset, feed_no, event_id, content_differs, ${RECEIVED} from promo_store.resends
+where partition_no = $1 and source_offset between $2 and $3`,
 };
 
-/** @param counted one element for each partition of the batch */
-export async function countPartitions(session: Session, counted: readonly Counted[]): Promise<void> {
-  if (counted.length === 0) return;
-  const numbers = (of: (each: Counted) => number) => arrays.int8(counted.map(of));
-  await session.query(COUNT_PARTITIONS, [
-    arrays.int4(counted.map(({ partitionNo }) => partitionNo)),
-    numbers(({ after }) => after.nextOffset),
-    numbers(({ after }) => after.decidedUpTo),
-    ...COUNTED.map(([, field]) => numbers((each) => each[field])),
+const FIND_UNSTORED = {
+  name: 'find_unstored',
+  text: `select source_offset, value_hash, ${RECEIVED} from promo_store.unstored
+where partition_no = $1 and source_offset between $2 and $3`,
+};
+
+/**
+ * Finds the duplicates and unstored records of a range of offsets that were answered before, and when. They
+ * exist only where the range was read before.
+ */
+export async function findRedelivered(
+  session: Session,
+  first: Coordinates,
+  last: Coordinates,
+): Promise<{ resends: Map<string, boolean>; unstored: Set<string>; answeredAt: Map<string, bigint> }> {
+  const range = [first.partitionNo, first.offset, last.offset];
+  const [resendRows, unstoredRows] = await Promise.all([
+    session.query(FIND_RESENDS, range),
+    session.query(FIND_UNSTORED, range),
   ]);
+  const answeredAt = new Map<string, bigint>();
+  const resends = new Map<string, boolean>();
+  for (const [offset, feedNo, eventId, differs, micros] of resendRows) {
+    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
+    const key = deliveryKey(Number(feedNo), eventId ?? '', source);
+    resends.set(key, differs === 't');
+    answeredAt.set(key, BigInt(micros ?? 0));
+  }
+  const unstored = new Set<string>();
+  for (const [offset, valueHash, micros] of unstoredRows) {
+    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
+    const key = unstoredKey(source, BigInt(valueHash ?? 0));
+    unstored.add(key);
+    answeredAt.set(key, BigInt(micros ?? 0));
+  }
+  return { resends, unstored, answeredAt };
 }
