@@ -6,10 +6,9 @@ import type { Connection } from '../domain/reference';
 import type { Origin } from '../intake/delivery';
 import type { TopicsProducer } from '../kafka/producer';
 import { asError, messageOf } from '../lib/errors';
-import { makeJointRequests } from './joint-requests';
+import { makeJointRequests, type VerdictSupply } from './joint-requests';
 import type { OperatorTopics } from './operator-topics';
 import { hasMessage, NotAllPublished, type PublishedAnswer, type PublishVerdicts } from './published-answer';
-import type { VerdictSupply } from './verdict-supply';
 import { MessageParts, type OnVerdicts, publishTo, VerdictWriter } from './verdict-topic';
 
 /** An answer on its way to its topic. */

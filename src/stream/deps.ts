@@ -6,8 +6,8 @@ import type { ReadCluster, ReadDecidedUpTo } from '../kafka/mirrored-offsets';
 import type { RecordSource } from '../kafka/port';
 import type { Clock } from '../lib/clock';
 import type { TopicPartition } from '../lib/topic-partition';
+import type { VerdictSupply } from '../publishing/joint-requests';
 import type { PublishVerdicts } from '../publishing/published-answer';
-import type { VerdictSupply } from '../publishing/verdict-supply';
 import type { WireFormat } from '../schema-registry/wire-format';
 import type { Metrics } from '../telemetry/metrics';
 

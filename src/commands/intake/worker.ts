@@ -25,7 +25,7 @@ import { messageOf } from '../../lib/errors';
 import { keyOf } from '../../lib/topic-partition';
 import { makePool } from '../../postgres/pool';
 import { makeSendDeadLetters } from '../../publishing/dead-letters';
-import { VerdictSupply } from '../../publishing/verdict-supply';
+import { VerdictSupply } from '../../publishing/joint-requests';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../../schema-registry/wire-format';
 import type { UndecidedPartition } from '../../stream/retry-wait';
 import { makeStream, type Stream } from '../../stream/stream';

@@ -10,10 +10,10 @@ import { makeProducer, makeTopicsProducer, type Producer } from '../../kafka/pro
 import { makeReferences } from '../../ledger/reference-store';
 import { messageOf } from '../../lib/errors';
 import { makePool, type StoreAccess } from '../../postgres/pool';
+import type { VerdictSupply } from '../../publishing/joint-requests';
 import { makeOperatorTopics, type OperatorTopics } from '../../publishing/operator-topics';
 import { makePublishByOperator } from '../../publishing/publish-by-operator';
 import type { PublishVerdicts } from '../../publishing/published-answer';
-import type { VerdictSupply } from '../../publishing/verdict-supply';
 import { makePublishVerdicts, type OnVerdicts } from '../../publishing/verdict-topic';
 import { makeLogger } from '../../telemetry/logger';
 import type { Metrics } from '../../telemetry/metrics';

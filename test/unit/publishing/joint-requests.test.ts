@@ -1,7 +1,6 @@
 /** Requests with the verdicts of several batches: those that go together, and those that wait for nothing. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { MOST_ITEMS, makeJointRequests } from '../../../src/publishing/joint-requests';
-import { VerdictSupply } from '../../../src/publishing/verdict-supply';
+import { MOST_ITEMS, makeJointRequests, VerdictSupply } from '../../../src/publishing/joint-requests';
 
 /** A clock that moves by `pass` alone. */
 class HandClock {
