@@ -4,28 +4,29 @@
  * examined.
  */
 import { isUtf8 } from 'node:buffer';
+import { type ForeignFormat, foreignFormatOf } from '../../lib/foreign-text';
 import { scanBody } from './body-scan';
 
 /** The most bytes that are searched for the place of a fault: the size limit of a request's body. */
 const MAX_LOOKED_AT = 1024 ** 2;
 
-/** First bytes of other formats, each with the remedy. */
-const BEGINNINGS: readonly (readonly [bytes: readonly number[], why: string])[] = [
-  [[0xef, 0xbb, 0xbf], 'begins with a byte order mark, so it is no JSON: send UTF-8 without one'],
-  [[0xff, 0xfe], 'is UTF-16: send UTF-8'],
-  [[0xfe, 0xff], 'is UTF-16: send UTF-8'],
-  [[0x7b, 0x00], 'is UTF-16: send UTF-8'],
-  [[0x00, 0x7b], 'is UTF-16: send UTF-8'],
-  [[0x1f, 0x8b], 'is compressed with gzip: send it uncompressed'],
-  [[0x28, 0xb5, 0x2f, 0xfd], 'is compressed with zstd: send it uncompressed'],
-  [[0x50, 0x4b, 0x03, 0x04], 'is a zip file: send its content, one event each'],
-];
+const UTF_16 = 'is UTF-16: send UTF-8';
+
+const REMEDIES: Readonly<Record<ForeignFormat, string>> = {
+  'utf-8 with a mark': 'begins with a byte order mark, so it is no JSON: send UTF-8 without one',
+  'utf-16': UTF_16,
+  'utf-16le': UTF_16,
+  'utf-16be': UTF_16,
+  gzip: 'is compressed with gzip: send it uncompressed',
+  zstd: 'is compressed with zstd: send it uncompressed',
+  zip: 'is a zip file: send its content, one event each',
+};
 
 /** @param bytes no JSON text, or not UTF-8 */
 export function whyUnreadable(bytes: Buffer): string {
   if (bytes.length === 0) return 'is empty';
-  const beginning = BEGINNINGS.find(([begin]) => begin.every((byte, at) => bytes[at] === byte));
-  if (beginning !== undefined) return beginning[1];
+  const format = foreignFormatOf(bytes);
+  if (format !== undefined) return REMEDIES[format];
   return isUtf8(bytes) ? whyNoJson(bytes) : whyNoUtf8(bytes);
 }
 

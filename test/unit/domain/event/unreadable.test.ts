@@ -16,6 +16,7 @@ describe('the message for an unreadable payload [V3]', () => {
     [Buffer.from(BET, 'utf16le'), /^is UTF-16/],
     [Buffer.from(`\uFEFF${BET}`, 'utf16le'), /^is UTF-16/],
     [Buffer.from(BET, 'utf16le').swap16(), /^is UTF-16/],
+    [Buffer.from(`[${BET}]`, 'utf16le'), /^is UTF-16/],
     [gzipSync(BET), /^is compressed with gzip/],
     [Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0]), /^is compressed with zstd/],
     [Buffer.from('{"a":"é"}', 'latin1'), /^is not valid UTF-8 at byte 6 \(0xE9\)$/],
