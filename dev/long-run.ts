@@ -13,7 +13,11 @@ export interface Numbers {
   readonly variable?: string;
 }
 
-export function inRun({ usual, long, variable }: Numbers): number {
-  const given = variable === undefined ? undefined : process.env[variable];
-  return Number(given ?? (isLongRun ? long : usual));
+/** @throws where the variable is set to no whole number: a test would run no case, and pass */
+export function inRun({ usual, long, variable = '' }: Numbers): number {
+  const given = process.env[variable] ?? '';
+  if (given === '') return isLongRun ? long : usual;
+  if (!/^\d{1,9}$/.test(given))
+    throw new Error(`${variable} is ${JSON.stringify(given)}: set a whole number`);
+  return Number(given);
 }
