@@ -114,10 +114,6 @@ type FoldedSlice = SliceStep &
 /** The state of a fold, as a step finds it under the lock. */
 interface Found {
   readonly generations: readonly Generation[];
-  /** By generation: a time before the verdicts of its next slice. */
-  readonly since: ReadonlyMap<number, string>;
-  /** By generation: it has all verdicts from this time on. */
-  readonly completeSince: ReadonlyMap<number, string>;
   readonly horizon: number;
   readonly lineage: string;
 }
@@ -142,26 +138,21 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   /** As the last slice of the shown generation found it; false once that adds nothing more. */
   let givesWay = false;
 
-  async function readGenerations(session: Session) {
+  async function readGenerations(session: Session): Promise<Generation[]> {
     const rows = await session.query(sql.GENERATIONS, [name]);
-    const since = new Map<number, string>();
-    const completeSince = new Map<number, string>();
-    const generations = rows.map(([generation, state, after, lineage, begin, complete]): Generation => {
-      since.set(Number(generation), begin ?? '-infinity');
-      completeSince.set(Number(generation), complete ?? '-infinity');
-      return {
-        generation: Number(generation),
-        state: state === 'shown' || state === 'filling' ? state : 'retired',
-        after: Number(after),
-        lineage: lineage ?? '',
-      };
-    });
-    return { generations, since, completeSince };
+    return rows.map(([generation, state, after, lineage, since, completeSince]) => ({
+      generation: Number(generation),
+      state: state === 'shown' || state === 'filling' ? state : 'retired',
+      after: Number(after),
+      lineage: lineage ?? '',
+      since: since ?? '-infinity',
+      completeSince: completeSince ?? '-infinity',
+    }));
   }
 
   /** @returns false where a generation is filled already, or none is shown yet */
   async function beginFilling(session: Session, reason: string): Promise<boolean> {
-    const { generations } = await readGenerations(session);
+    const generations = await readGenerations(session);
     const shown = generations.find(({ state }) => state === 'shown');
     if (shown === undefined || generations.some(({ state }) => state === 'filling')) return false;
     const next = Math.max(...generations.map(({ generation }) => generation)) + 1;
@@ -179,8 +170,8 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     }
     const [[horizon] = []] = await session.query(sql.HORIZON, [HORIZON_TIMEOUT]);
     const [[lineage = null] = []] = await session.query(sql.LINEAGE);
-    const read = await readGenerations(session);
-    const found = { ...read, horizon: Number(horizon), lineage: lineage ?? '' };
+    const generations = await readGenerations(session);
+    const found = { generations, horizon: Number(horizon), lineage: lineage ?? '' };
     const step = planStep({
       ...found,
       turn,
@@ -216,7 +207,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     spans[of.state] = spanAfterFailure(spans[of.state]);
     const began = now();
     const isInOrder = !hasArrivals(found.lineage);
-    const since = isInOrder ? (found.since.get(of.generation) ?? '-infinity') : '-infinity';
+    const since = isInOrder ? of.since : '-infinity';
     const isShown = of.state === 'shown';
     const isBehind = step.upTo < found.horizon;
     const planned: Slice = {
@@ -245,7 +236,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
-    if (shows) await show(session, of.generation, found);
+    if (shows) await show(session, of, found);
     const ms = now() - began;
     const restMs = givesWay ? restAfter(ms) : 0;
     if (restMs > 0) await session.query(sql.HOLD, [name, holder, leaseMs + restMs]);
@@ -253,14 +244,18 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   }
 
   /** Shows a generation in place of the shown one. */
-  async function show(session: Session, shown: number, { generations, completeSince }: Found): Promise<void> {
+  async function show(
+    session: Session,
+    { generation: next, completeSince }: Generation,
+    { generations }: Found,
+  ): Promise<void> {
     for (const { generation } of generations.filter(({ state }) => state === 'shown')) {
-      await results.keepOlder(session, generation, shown, completeSince.get(shown) ?? '-infinity');
-      await session.query(sql.INHERIT_COMPLETENESS, [name, shown, generation]);
+      await results.keepOlder(session, generation, next, completeSince);
+      await session.query(sql.INHERIT_COMPLETENESS, [name, next, generation]);
       await session.query(sql.SET_STATE, [name, generation, 'retired']);
     }
-    await session.query(sql.SET_STATE, [name, shown, 'shown']);
-    await session.query(sql.SHOW, [name, shown]);
+    await session.query(sql.SET_STATE, [name, next, 'shown']);
+    await session.query(sql.SHOW, [name, next]);
   }
 
   /** Without summaries, each slice reads all verdicts since the last vacuum. */

@@ -7,6 +7,10 @@ export interface Generation {
   /** All verdicts up to this number are folded. */
   readonly after: number;
   readonly lineage: string;
+  /** A time before the verdicts of its next slice. */
+  readonly since: string;
+  /** It has all verdicts from this time on. */
+  readonly completeSince: string;
 }
 
 export type FoldStep =

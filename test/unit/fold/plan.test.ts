@@ -14,12 +14,14 @@ const PROMOTED = 'system/2/0';
 /** Rows of another store came. */
 const ARRIVED = 'system/1/1';
 
+const FROM_THE_BEGINNING = { since: '-infinity', completeSince: '-infinity' };
+
 const shown = (after: number, more: Partial<Generation> = {}): Generation => ({
-  ...{ generation: 1, state: 'shown', after, lineage: HERE },
+  ...{ generation: 1, state: 'shown', after, lineage: HERE, ...FROM_THE_BEGINNING },
   ...more,
 });
 const filling = (after: number, more: Partial<Generation> = {}): Generation => ({
-  ...{ generation: 2, state: 'filling', after, lineage: HERE },
+  ...{ generation: 2, state: 'filling', after, lineage: HERE, ...FROM_THE_BEGINNING },
   ...more,
 });
 const planOf = (generations: readonly Generation[], more: Partial<FoldState> = {}) =>

@@ -1,14 +1,20 @@
 /** The loop of a process that folds: its waits, and its log. */
 import pino from 'pino';
 import type { Fold, Stepped } from '../../../src/fold/fold';
+import type { Generation } from '../../../src/fold/plan';
 import { runFold } from '../../../src/fold/run';
 import { systemClock } from '../../../src/lib/clock';
 
 const INTERVAL_MS = 250;
 
+const GENERATION: Generation = {
+  ...{ generation: 1, state: 'shown', after: -1, lineage: '' },
+  ...{ since: '-infinity', completeSince: '-infinity' },
+};
+
 function aSlice(restMs: number, isCaughtUp: boolean): Stepped {
   return {
-    ...{ kind: 'slice', of: { generation: 1, state: 'shown', after: -1, lineage: '' }, upTo: 8_191 },
+    ...{ kind: 'slice', of: GENERATION, upTo: 8_191 },
     ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms: 300 },
     ...{ wasCut: false, wasShortened: false },
     ...{ restMs, isCaughtUp, isFilling: false },
