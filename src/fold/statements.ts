@@ -103,13 +103,13 @@ export const RELEASE = {
 };
 /**
  * Slices read ranges of different sizes, so each is planned for its own numbers. The planner knows little of
- * the newest rows, and nothing in the first minutes of a month. It would then read the whole month for each
- * slice, or start workers for some thousand rows.
+ * the newest rows, and nothing in the first minutes of a month. It would then start workers of Postgres for
+ * some thousand rows.
  */
 export const PLANNER_SETTINGS = {
   name: 'fold_settings',
   text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true),
-  set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)`,
+  set_config('max_parallel_workers_per_gather', '0', true)`,
 };
 
 /** Locks the row of a fold, and adds the row at first. @returns false where another process folds */
