@@ -166,6 +166,26 @@ export function makeHandler(deps: WebhookDeps): Handler {
     decide: makeDeciding(deps, publishing, reports),
   });
 
+  async function answer(incoming: Incoming): Promise<HttpAnswer> {
+    const { request, requestId, address } = incoming;
+    const target = targetIn(request.url ?? '');
+    const named = target?.connectionId ?? null;
+    const secrets = named === null ? [] : secretsOf(named);
+    const origin = {
+      ...{ requestId, address, isSigned: false },
+      // A path may hold any text, so only ids of known connections are logged.
+      connectionId: secrets.length > 0 ? named : null,
+    };
+    const head = readHead(request, target, secrets, {
+      ...{ now: now(), maxBytes, canReconcile: reconciling !== null },
+    });
+    const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
+    // An undecided request was already reported, with its cause.
+    const isReported = given === REFUSALS.undecided || given === REFUSALS.unanswered;
+    if (isRefusal(given) && !isReported) reports.refused(origin, given);
+    return given;
+  }
+
   /** Reads the body, checks its signature, and goes on by the mode of the request. */
   async function answerClaimed(
     incoming: Incoming,
@@ -260,51 +280,6 @@ export function makeHandler(deps: WebhookDeps): Handler {
     },
   };
 
-  /**
-   * The answer is never that of an earlier request: the signature does not cover the address, so a real
-   * request may have it, too.
-   */
-  async function answerRehearsal(
-    { requestId, address }: Incoming,
-    connectionId: string,
-    body: Buffer,
-  ): Promise<HttpAnswer> {
-    const read = readEvents(body);
-    return 'status' in read ? read : rehearseRequest(connectionId, { requestId, address, ...read });
-  }
-
-  /** It needs no replays: it changes nothing, so the same request may be answered twice. */
-  async function answerReconciliation(
-    { requestId, address }: Incoming,
-    connectionId: string,
-    body: Buffer,
-    withinMs: number,
-  ): Promise<HttpAnswer> {
-    try {
-      return (await reconciling?.answer(connectionId, body, withinMs)) ?? REFUSALS.noSuchPath;
-    } catch (error) {
-      reports.undecided({ requestId, address, connectionId }, 'store', messageOf(error));
-      return REFUSALS.unanswered;
-    }
-  }
-
-  /** The events of a body, or the refusal of a body that has none or too many. */
-  function readEvents(body: Buffer): Refusal | Pick<ReadRequest, 'events' | 'bytes' | 'values'> {
-    const read = readBody(body, limits);
-    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
-    if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
-    if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
-    const { events, bytes, values } = read;
-    return { events, bytes, values };
-  }
-
-  /** The answer, or the refusal `late` if deciding takes too long. */
-  async function answerInTime(decided: Promise<HttpAnswer>): Promise<HttpAnswer> {
-    // The timer must not keep the process alive: once the server is closed there is nobody to answer.
-    const answer = await inTime(clock, decided, answerWithinMs, false);
-    return answer === LATE ? REFUSALS.late : answer;
-  }
-
   async function answerDecision(
     { requestId, address }: Incoming,
     connectionId: string,
@@ -344,24 +319,49 @@ export function makeHandler(deps: WebhookDeps): Handler {
     }
   }
 
-  async function answer(incoming: Incoming): Promise<HttpAnswer> {
-    const { request, requestId, address } = incoming;
-    const target = targetIn(request.url ?? '');
-    const named = target?.connectionId ?? null;
-    const secrets = named === null ? [] : secretsOf(named);
-    const origin = {
-      ...{ requestId, address, isSigned: false },
-      // A path may hold any text, so only ids of known connections are logged.
-      connectionId: secrets.length > 0 ? named : null,
-    };
-    const head = readHead(request, target, secrets, {
-      ...{ now: now(), maxBytes, canReconcile: reconciling !== null },
-    });
-    const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
-    // An undecided request was already reported, with its cause.
-    const isReported = given === REFUSALS.undecided || given === REFUSALS.unanswered;
-    if (isRefusal(given) && !isReported) reports.refused(origin, given);
-    return given;
+  /** The events of a body, or the refusal of a body that has none or too many. */
+  function readEvents(body: Buffer): Refusal | Pick<ReadRequest, 'events' | 'bytes' | 'values'> {
+    const read = readBody(body, limits);
+    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
+    if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
+    if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
+    const { events, bytes, values } = read;
+    return { events, bytes, values };
+  }
+
+  /**
+   * The answer is never that of an earlier request: the signature does not cover the address, so a real
+   * request may have it, too.
+   */
+  async function answerRehearsal(
+    { requestId, address }: Incoming,
+    connectionId: string,
+    body: Buffer,
+  ): Promise<HttpAnswer> {
+    const read = readEvents(body);
+    return 'status' in read ? read : rehearseRequest(connectionId, { requestId, address, ...read });
+  }
+
+  /** It needs no replays: it changes nothing, so the same request may be answered twice. */
+  async function answerReconciliation(
+    { requestId, address }: Incoming,
+    connectionId: string,
+    body: Buffer,
+    withinMs: number,
+  ): Promise<HttpAnswer> {
+    try {
+      return (await reconciling?.answer(connectionId, body, withinMs)) ?? REFUSALS.noSuchPath;
+    } catch (error) {
+      reports.undecided({ requestId, address, connectionId }, 'store', messageOf(error));
+      return REFUSALS.unanswered;
+    }
+  }
+
+  /** The answer, or the refusal `late` if deciding takes too long. */
+  async function answerInTime(decided: Promise<HttpAnswer>): Promise<HttpAnswer> {
+    // The timer must not keep the process alive: once the server is closed there is nobody to answer.
+    const answer = await inTime(clock, decided, answerWithinMs, false);
+    return answer === LATE ? REFUSALS.late : answer;
   }
 
   const limited = [reading, deciding, readingRehearsals, rehearsing, batcher, ...(reconciling?.places ?? [])];
