@@ -55,7 +55,8 @@ export interface LedgerBatch {
 
 /**
  * The timed steps of a transaction. Step `find` includes begin and the partitions' locks, and in a small
- * batch the rounds' locks: one round trip for all.
+ * batch the rounds' locks: one round trip for all. The statements of a step are in a file of its name in
+ * `statements/`. Step `write` has two files.
  */
 export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
