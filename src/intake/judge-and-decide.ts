@@ -78,7 +78,7 @@ export function makeJudgeAndDecide({
       })),
     );
     // A paused topic waits for new reference data.
-    const isPaused = sections.some(({ origin }) => rejectLimit?.isPaused(pausedNameOf(origin)));
+    const isPaused = sections.some(({ origin }) => rejectLimit?.isPaused(limitKeyOf(origin)));
     return withReference(references, isPaused, (reference) =>
       decideWith(reference, numbered, options, panic),
     );
@@ -94,7 +94,7 @@ export function makeJudgeAndDecide({
     const checked: Checked[] = [];
     let isCommitted = false;
     try {
-      for (const { origin } of sections) rejectLimit?.admit(pausedNameOf(origin), reference);
+      for (const { origin } of sections) rejectLimit?.admit(limitKeyOf(origin), reference);
       const prepared: Prepared = { items: [], unanswered: [], isPublished };
       let facts: PublishedFacts | null = null;
       const parts: LedgerPart[] = [];
@@ -114,8 +114,8 @@ export function makeJudgeAndDecide({
         beforeWrites:
           rejectLimit &&
           ((decided) => {
-            for (const [name, ofName] of decisionsByPausedName(sections, decided))
-              checked.push(rejectLimit.check(name, reference, ofName));
+            for (const [key, ofKey] of decisionsByLimitKey(sections, decided))
+              checked.push(rejectLimit.check(key, reference, ofKey));
           }),
         onFacts: isPublished
           ? (read) => {
@@ -193,23 +193,23 @@ function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'de
   return answer.decision !== null;
 }
 
-/** The name under which the limit counts and pauses: the topic, or the id of the webhook connection. */
-function pausedNameOf(origin: Origin): string {
+/** The key under which the limit counts and pauses: the topic, or the id of the webhook connection. */
+function limitKeyOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;
 }
 
-function decisionsByPausedName(
+function decisionsByLimitKey(
   sections: readonly Section[],
   decisions: readonly Decision[],
 ): ReadonlyMap<string, readonly Decision[]> {
-  const byName = new Map(sections.map(({ origin }): [string, Decision[]] => [pausedNameOf(origin), []]));
+  const byKey = new Map(sections.map(({ origin }): [string, Decision[]] => [limitKeyOf(origin), []]));
   let from = 0;
   for (const { origin, envelopes } of sections) {
     const to = from + envelopes.length;
-    byName.get(pausedNameOf(origin))?.push(...decisions.slice(from, to));
+    byKey.get(limitKeyOf(origin))?.push(...decisions.slice(from, to));
     from = to;
   }
-  return byName;
+  return byKey;
 }
 
 /**
