@@ -28,9 +28,9 @@ export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest
 
 /**
  * Envelopes of one origin in a batch: consecutive records of a Kafka partition, or events of the webhook. A
- * batch may have parts of several partitions.
+ * batch may have sections of several partitions.
  */
-export interface BatchPart<O extends Origin = TopicPartition> {
+export interface Section<O extends Origin = Origin> {
   readonly origin: O;
   readonly envelopes: readonly Envelope[];
   /**

@@ -9,8 +9,9 @@ import type { Logger } from 'pino';
 import { classify, isStoreAway } from '../ledger/failures';
 import { at } from '../lib/at';
 import { asError, messageOf } from '../lib/errors';
-import type { Answer, BatchPart, Envelope, WebhookRequest } from './delivery';
-import { type JudgeDeps, makeJudgeAndDecide, type Section } from './judge-and-decide';
+import type { TopicPartition } from '../lib/topic-partition';
+import type { Answer, Envelope, Section, WebhookRequest } from './delivery';
+import { type JudgeDeps, makeJudgeAndDecide } from './judge-and-decide';
 import { HeldUp, NotTogether } from './undecided';
 
 /**
@@ -42,7 +43,7 @@ export interface Intake {
    * prevents them
    * @returns a result for each part, in the order of the parts
    */
-  decide(parts: readonly BatchPart[], whenSent?: () => void): Promise<readonly IntakeResult[]>;
+  decide(parts: readonly Section<TopicPartition>[], whenSent?: () => void): Promise<readonly IntakeResult[]>;
   /** Decides the events of one request to the webhook, or of several. */
   decideRequest(request: WebhookRequest, envelopes: readonly Envelope[]): Promise<IntakeResult>;
 }
@@ -67,7 +68,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
   let contendedBatches = 0;
 
   async function decideParts(
-    parts: readonly BatchPart[],
+    parts: readonly Section<TopicPartition>[],
     whenSent: WhenSent,
   ): Promise<readonly IntakeResult[]> {
     const [only] = parts;

@@ -13,10 +13,10 @@ import { at } from '../lib/at';
 import { messageOf } from '../lib/errors';
 import {
   type Answer,
-  type BatchPart,
   type DeadLetter,
   isPartition,
   type Origin,
+  type Section,
   type WebhookRequest,
 } from './delivery';
 import { type Prepared, prepare, type Unanswered } from './prepare';
@@ -39,8 +39,6 @@ export interface JudgeDeps {
   /** Receives the items of each batch of Kafka records. */
   readonly sharedRounds?: Pick<SharedRounds, 'observe'> | undefined;
 }
-
-export type Section = BatchPart<Origin>;
 
 /** The options of a batch that pass to the ledger unchanged. */
 export type BatchOptions = Pick<LedgerBatch, 'contended' | 'whenSent'>;
@@ -87,7 +85,7 @@ export function makeJudgeAndDecide({
   /** One try, with this reference data. */
   async function decideWith(
     reference: Reference,
-    sections: readonly BatchPart<NumberedPartition | WebhookRequest>[],
+    sections: readonly Section<NumberedPartition | WebhookRequest>[],
     options: BatchOptions,
     panic: string | undefined,
   ): Promise<readonly Answer[]> {

@@ -29,9 +29,10 @@ import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trac
 import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
 import { firstHeader } from '../lib/record-header';
+import type { TopicPartition } from '../lib/topic-partition';
 import { limitRate } from '../telemetry/logger';
 import { TRANSACTION_STEPS, type TransactionStep } from '../telemetry/metrics';
-import type { BatchPart, Envelope } from './delivery';
+import type { Envelope, Section } from './delivery';
 import type { Intake, IntakeResult } from './intake';
 import { undecidedCause } from './undecided';
 
@@ -209,7 +210,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
 }
 
 /** A batch of several partitions names neither a partition nor offsets. */
-function attributesOf(parts: readonly BatchPart[], groupId: string | undefined): Attributes {
+function attributesOf(parts: readonly Section<TopicPartition>[], groupId: string | undefined): Attributes {
   const [only, ...others] = parts;
   const [first, last] = [only?.envelopes.at(0)?.offset, only?.envelopes.at(-1)?.offset];
   return {

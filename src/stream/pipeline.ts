@@ -24,7 +24,7 @@
  * lanes, and both kinds of batches take turns.
  */
 import { makeObserveAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
-import type { Answer, BatchPart, Envelope } from '../intake/delivery';
+import type { Answer, Envelope } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
 import { at } from '../lib/at';
 import { asError } from '../lib/errors';
@@ -178,13 +178,11 @@ export class Pipeline {
     const began = clock.now();
     const results = await intake
       .decide(
-        deciding.map(
-          ({ lane, part, envelopes }): BatchPart => ({
-            origin: lane.partition,
-            envelopes,
-            expectedUpTo: part.expectedUpTo,
-          }),
-        ),
+        deciding.map(({ lane, part: { expectedUpTo }, envelopes }) => ({
+          origin: lane.partition,
+          envelopes,
+          expectedUpTo,
+        })),
         () => {
           for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
           if (batch.state === 'judging') batch.state = 'sent';

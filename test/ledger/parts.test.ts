@@ -1,7 +1,9 @@
 /** Batches that hold records of several partitions: one transaction, and no partition stops another. */
-import type { BatchPart, Envelope } from '../../src/intake/delivery';
+
+import type { Envelope, Section } from '../../src/intake/delivery';
 import { makeRejectLimit } from '../../src/intake/reject-limit';
 import { LettersRefused } from '../../src/intake/undecided';
+import type { TopicPartition } from '../../src/lib/topic-partition';
 import { makeLogger } from '../../src/telemetry/logger';
 import {
   aBet,
@@ -23,7 +25,11 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 /** A part of records from offset 0 on. */
-function part(topic: string, partition: number, contents: readonly (Content | Envelope)[]): BatchPart {
+function part(
+  topic: string,
+  partition: number,
+  contents: readonly (Content | Envelope)[],
+): Section<TopicPartition> {
   const isEnvelope = (content: Content | Envelope): content is Envelope =>
     content !== null && typeof content === 'object' && 'payload' in content && 'offset' in content;
   return {
@@ -36,7 +42,10 @@ function part(topic: string, partition: number, contents: readonly (Content | En
 }
 
 /** The answers to each part in short, and the name of the error that keeps its rest undecided. */
-async function decide(worker: Writer, ...parts: readonly BatchPart[]): Promise<(readonly string[])[]> {
+async function decide(
+  worker: Writer,
+  ...parts: readonly Section<TopicPartition>[]
+): Promise<(readonly string[])[]> {
   const results = await worker.intake.decide(parts);
   return results.map(({ answers, undecided }) => [
     ...answers.map(brief),
@@ -98,7 +107,7 @@ describe('a batch of several partitions', () => {
   });
 
   test('keeps the offsets of each partition apart, and notices a log that begins again [U1] [D3]', async () => {
-    const at = (partition: number, offset: number, expectedUpTo: number): BatchPart => ({
+    const at = (partition: number, offset: number, expectedUpTo: number): Section<TopicPartition> => ({
       origin: { topic: 'acme', partition },
       envelopes: [anEnvelope(aLogin(), offset), anEnvelope(aLogin(), offset + 1)],
       expectedUpTo,
@@ -173,7 +182,10 @@ describe('a batch of several partitions', () => {
 
   /** Parts of which the second cannot be decided, with a worker that has the cause. */
   const CAUSES: Readonly<
-    Record<string, () => { worker: Writer; parts: readonly BatchPart[]; alone: readonly string[] }>
+    Record<
+      string,
+      () => { worker: Writer; parts: readonly Section<TopicPartition>[]; alone: readonly string[] }
+    >
   > = {
     'the store has lost decisions of a partition [U1]': () => ({
       worker: store.writer(),

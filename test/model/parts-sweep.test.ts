@@ -5,10 +5,12 @@
  *
  * Afterwards each event is decided once. Rows and offsets agree with the model of the rules.
  */
-import type { BatchPart } from '../../src/intake/delivery';
+
+import type { Section } from '../../src/intake/delivery';
 import { type Intake, makeIntake } from '../../src/intake/intake';
 import { makeLedger } from '../../src/ledger/decide-batch';
 import { makeReferences } from '../../src/ledger/reference-store';
+import type { TopicPartition } from '../../src/lib/topic-partition';
 import { makePool } from '../../src/postgres/pool';
 import type { Store } from '../../src/postgres/transaction';
 import { makeLogger } from '../../src/telemetry/logger';
@@ -152,7 +154,7 @@ class Cases {
   }
 
   /** Has a case decided as far as its setup says. @returns the parts behind the committed offsets */
-  async begin({ readBefore, hasLetter }: Setup): Promise<BatchPart[]> {
+  async begin({ readBefore, hasLetter }: Setup): Promise<Section<TopicPartition>[]> {
     const partitions = partitionsOf(this.partitions.length / 3, hasLetter);
     this.partitions.push(...partitions);
     if (hasLetter) this.lettersExpected++;
@@ -165,7 +167,7 @@ class Cases {
   }
 
   /** @returns for each part the name of the error that keeps it undecided, or null */
-  async decide(intake: Intake, parts: readonly BatchPart[]): Promise<(string | null)[]> {
+  async decide(intake: Intake, parts: readonly Section<TopicPartition>[]): Promise<(string | null)[]> {
     const results = await intake.decide(parts);
     return results.map(({ answers, undecided }, index) => {
       const { origin, envelopes } = parts[index] ?? {};
@@ -179,7 +181,7 @@ class Cases {
   }
 
   /** Decides what a fault has left, as a new owner of the partitions does. */
-  async decideAgain(parts: readonly BatchPart[]): Promise<void> {
+  async decideAgain(parts: readonly Section<TopicPartition>[]): Promise<void> {
     expect(await this.decide(this.undisturbed, parts)).toEqual([null, null, null]);
   }
 
@@ -208,7 +210,7 @@ function partOf(
   { topic, partition, records }: PlannedPartition,
   from: number,
   to = records.length,
-): BatchPart {
+): Section<TopicPartition> {
   return {
     origin: { topic, partition },
     envelopes: records
