@@ -70,6 +70,7 @@ export class Pipeline {
   /** The latest batch was of a lane alone. The others are next, or many such lanes would delay them. */
   private wasAlone = false;
   private readonly observeAnswers: ReturnType<typeof makeObserveAnswers>;
+  private readonly largeBatchBytes: number;
 
   constructor(
     private readonly deps: StreamDeps,
@@ -77,6 +78,7 @@ export class Pipeline {
     private readonly lanes: () => Iterable<Lane>,
   ) {
     this.observeAnswers = makeObserveAnswers(deps);
+    this.largeBatchBytes = deps.largeBatchBytes ?? LARGE_BATCH_BYTES;
   }
 
   /** A lane has records to gather, or to read ahead. */
@@ -108,7 +110,7 @@ export class Pipeline {
     // Where few records wait, their verdicts must not wait for each other. Those of an undecided lane do not
     // come soon, however many they are.
     const lanes = [...this.lanes()].filter(({ undecided }) => undecided === null);
-    const isBehind = this.inFlight.size > 0 && bytesOf(lanes) >= LARGE_BATCH_BYTES;
+    const isBehind = this.inFlight.size > 0 && bytesOf(lanes) >= this.largeBatchBytes;
     this.deps.verdictSupply?.set(isBehind && !this.isStopped);
   }
 
@@ -124,16 +126,15 @@ export class Pipeline {
     const mayBeAlone = batches.filter(({ isAlone }) => isAlone).length < Math.max(1, partitionsAtOnce - 1);
     const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
     const [first] = isTurnOfOthers ? together : this.ready;
-    const large = this.deps.largeBatchBytes ?? LARGE_BATCH_BYTES;
     const areLate = batches.every(({ state }) => state === 'late');
     if (first?.isAlone) {
       const lane = this.smallestNewLane() ?? first;
-      return areLate || lane.queue.bytes >= large ? [lane] : [];
+      return areLate || lane.queue.bytes >= this.largeBatchBytes ? [lane] : [];
     }
     const mayReadAhead = areRoundsShared?.() || together.length === 0;
     const ahead = mayReadAhead ? [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0) : [];
     const bytes = ahead.reduce((sum, { bytesAhead }) => sum + bytesAhead, bytesOf(together));
-    return bytes >= large || (areLate && together.length > 0) ? [...together, ...ahead] : [];
+    return bytes >= this.largeBatchBytes || (areLate && together.length > 0) ? [...together, ...ahead] : [];
   }
 
   /**
