@@ -170,7 +170,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select, delete on promo_store.erased_credits',
     'select on promo_store.promotions, promo_store.promotion_versions',
     `select, insert, update, delete on promo_store.folds, promo_store.fold_generations, promo_store.promotion_generations, promo_store.promotion_progress,
-  promo_store.promotion_boards, promo_store.promotion_attempts, promo_store.promotion_joins, promo_store.promotion_rounds, promo_store.promotion_recordings`,
+  promo_store.promotion_boards, promo_store.promotion_attempts, promo_store.promotion_joins, promo_store.promotion_rounds, promo_store.promotion_round_sums, promo_store.promotion_recordings`,
     'select, insert on promo_store.promotion_windows, promo_store.promotion_completions',
     ...HORIZON,
   ],

@@ -12,6 +12,7 @@ import {
   readEntriesOfRounds,
   readRefunds,
 } from './ledger-rows';
+import type { ReversedSum } from './reversed-sums';
 import { finiteMicrosOf } from './times';
 
 /** An entry that is added to the progress of a player, or taken from it. */
@@ -89,10 +90,12 @@ cross join lateral (select h.round_no, h.verdict_id, h.kind, h.outcome, h.event_
 where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
-/** The rows of a slice that may change progress. Read all reversals, and then all entries. */
+/** The rows of a slice that may change progress. Read all sums, then all reversals, and then all entries. */
 export interface CountedRows {
   /** The latest time of refunds and of changes of attributions; null: there are none. */
   readonly newestChange: bigint | null;
+  /** The sums that refunds take back, in no order. */
+  readonly reversedSums: AsyncIterable<readonly ReversedSum[]>;
   /** The reversals of refunds, in no order. */
   readonly reversals: AsyncIterable<readonly CountedRow[]>;
   /**
@@ -102,12 +105,21 @@ export interface CountedRows {
   readonly entries: AsyncIterable<readonly CountedRow[]>;
 }
 
-export type CountedReading = Omit<LedgerReading, 'isAttributed'>;
+/** Sums entries of large rounds. */
+export interface EntrySums {
+  /** @param rounds the numbers of the large rounds. @returns the same pages */
+  passing(pages: AsyncIterable<LedgerRow[]>, rounds: ReadonlySet<string>): AsyncIterable<LedgerRow[]>;
+}
+
+export interface CountedReading extends Omit<LedgerReading, 'isAttributed'> {
+  /** Null: no entries are summed. */
+  readonly sums: EntrySums | null;
+}
 
 export async function readCountedRows(
   session: Reader,
   slice: MeasuredSlice,
-  reading: CountedReading,
+  { sums, ...reading }: CountedReading,
 ): Promise<CountedRows> {
   const { scope } = reading;
   const [[attributed], refunds] = await Promise.all([
@@ -119,11 +131,14 @@ export async function readCountedRows(
   let newestChange: bigint | null = null;
   for (const { at } of [...refunds, ...moves]) newestChange = later(newestChange, BigInt(at));
   const reader = new LedgerReader(session, slice, { ...reading, isAttributed });
-  await reader.record();
+  const large = await reader.record();
+  const rows = reader.entries();
+  const entries = sums === null || large.size === 0 ? rows : sums.passing(rows, large);
   return {
     newestChange,
+    reversedSums: reader.reversedSums(refunds),
     reversals: countedRowsOf(reader.reversals(refunds)),
-    entries: withMoves(countedRowsOf(reader.entries()), moves),
+    entries: withMoves(countedRowsOf(entries), moves),
   };
 }
 

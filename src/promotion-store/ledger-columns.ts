@@ -39,6 +39,21 @@ export const VERDICTS_OF_SLICE = `h.verdict_id > $1::bigint and h.verdict_id <= 
 /** The entries among them that promotions may count: $5 are their kinds. */
 export const ENTRIES_OF_SLICE = `${VERDICTS_OF_SLICE} and h.counted and h.kind = any($5::smallint[])`;
 
+/**
+ * The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). Each part is looked
+ * up by its key: a join could read all attributions for each row.
+ */
+export const CREDITED = `select case when c.brand_no is null or c.brand_no = h.brand_no then coalesce(e.player_ref, c.player_ref) end
+  from promo_store.rounds r
+  cross join lateral (select c.* from promo_store.attribution_changes c where c.feed_no = r.feed_no and c.round_key = r.round_key
+    and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1) c
+  left join lateral (select e.player_ref from promo_store.erased_credits e
+    where e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no offset 0) e on true
+  where r.round_no = h.round_no`;
+
+/** The refunds of `columnsOf` as a table: $1 to $3. */
+export const REFUNDS = 'unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)';
+
 export function columnsOf(refunds: readonly Refund[]): unknown[] {
   return [
     refunds.map(({ changeNo }) => changeNo),

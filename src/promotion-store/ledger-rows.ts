@@ -7,6 +7,7 @@ import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';
 import { byHash } from './by-hash';
 import {
+  CREDITED,
   columnsOf,
   ENTRIES_OF_SLICE,
   ENTRY,
@@ -14,9 +15,11 @@ import {
   ENTRY_NAMES,
   type LedgerRow,
   ledgerRowOf,
+  REFUNDS,
   type Refund,
   VERDICTS_OF_SLICE,
 } from './ledger-columns';
+import { type ReversedSum, reversedSums } from './reversed-sums';
 import { isRecorded, type RoundRecords, recordRounds } from './round-records';
 import { finiteMicrosOf } from './times';
 
@@ -37,18 +40,6 @@ from (select h.verdict_id, h.round_no, h.event_id from promo_store.history h
   where ${VERDICTS_OF_SLICE} and h.kind = 4 and h.outcome = 0 offset 0) h
 cross join lateral (select * from promo_store.refunds x where x.round_no = h.round_no and x.refunded_by = h.event_id offset 0) x`,
 };
-
-/**
- * The player to whom the round of a row `h` is credited, as of the row's number (B4, B9). Each part is looked
- * up by its key: a join could read all attributions for each row.
- */
-const CREDITED = `select case when c.brand_no is null or c.brand_no = h.brand_no then coalesce(e.player_ref, c.player_ref) end
-  from promo_store.rounds r
-  cross join lateral (select c.* from promo_store.attribution_changes c where c.feed_no = r.feed_no and c.round_key = r.round_key
-    and c.change_no <= coalesce(h.change_no, h.verdict_id) order by c.change_no desc limit 1) c
-  left join lateral (select e.player_ref from promo_store.erased_credits e
-    where e.feed_no = c.feed_no and e.round_key = c.round_key and e.change_no = c.change_no offset 0) e on true
-  where r.round_no = h.round_no`;
 
 /** A scan of rows of the ledger. The look-up of credits for each row takes time, so few scans have it. */
 interface LedgerScan {
@@ -78,18 +69,19 @@ const READ = scanOf(
   'order by coalesce(h.credited_to, h.player_ref) collate "C", h.verdict_id',
 );
 
-const REFUNDS = 'unnest($1::bigint[], $2::bigint[], $3::bigint[]) w (change_no, entered_at, round_no)';
 const REVERSAL = `w.change_no, w.entered_at, ${ENTRY_COLUMNS}`;
 /** Entries of a round were decided within a day of its opening and its refund. */
 const OF_ROUND = `h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day'`;
 /**
- * Reversals whose entries are recorded. An entry that is at its place no longer is searched for: that reads
- * some pages of history. Those of dropped months are gone.
+ * Reversals whose entries are recorded, but for entries that slices up to $5 have summed (round-sums.ts). The
+ * slice itself has not summed its entries yet. An entry that is at its place no longer is searched for: that
+ * reads some pages of history. Those of dropped months are gone.
  */
 const READ_RECORDED = scanOf(
   'promotions_read_recorded',
   `select w.change_no, w.entered_at, e.* from ${REFUNDS}
-cross join lateral (select * from promo_store.promotion_rounds r where r.generation = $4 and r.round_no = w.round_no offset 0) r
+cross join lateral (select * from promo_store.promotion_rounds r where r.generation = $4 and r.round_no = w.round_no
+  and (not r.is_summed or r.last_no > $5::bigint) offset 0) r
 cross join lateral unnest(r.verdict_ids, r.places) p (verdict_no, place)
 left join lateral (select ${ENTRY_COLUMNS} from promo_store.history h where h.ctid = p.place and h.verdict_id = p.verdict_no offset 0) found on true
 cross join lateral (
@@ -188,7 +180,7 @@ export class LedgerReader {
     const far = others.filter(({ opensAfter }) => opensAfter === null || opensAfter < low);
     if (records !== null && recorded.length > 0)
       yield* this.pages(READ_RECORDED, (statement) =>
-        session.query(statement, [...columnsOf(recorded), records.generation]),
+        session.query(statement, [...columnsOf(recorded), records.generation, after]),
       );
     if (near.length > 0)
       yield* this.pages(READ_NEAR, (statement) =>
@@ -198,10 +190,22 @@ export class LedgerReader {
       yield* this.pages(READ_FAR, (statement) => session.query(statement, [...columnsOf(far), kinds]));
   }
 
-  /** Records the entries of the slice, so that its refunds find them, too. */
-  async record(): Promise<void> {
+  /** The sums that refunds take back. Reversals have none of the entries that are in them. */
+  async *reversedSums(refunds: readonly Refund[]): AsyncGenerator<ReversedSum[]> {
+    const { records, isAttributed } = this.reading;
+    if (records === null) return;
+    const recorded = refunds.filter((refund) => isRecorded(records, refund, this.slice));
+    yield* reversedSums(this.session, records.generation, recorded, isAttributed);
+  }
+
+  /**
+   * Records the entries of the slice, so that its refunds find them, too.
+   *
+   * @returns the numbers of the large rounds, whose entries are to be summed
+   */
+  async record(): Promise<ReadonlySet<string>> {
     const { records } = this.reading;
-    if (records !== null) await recordRounds(this.session, records, this.valuesOfEntries());
+    return records === null ? new Set() : recordRounds(this.session, records, this.valuesOfEntries());
   }
 
   private valuesOfEntries(): unknown[] {

@@ -183,7 +183,7 @@ async function countAgain(
       ...{ lineage: lineage ?? '', isInOrder, isShown: false, mayTakeCores: true },
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
-    const reading = { scope: countedScopeOf(versions), records: null };
+    const reading = { scope: countedScopeOf(versions), records: null, sums: null };
     const { reversals, entries } = await readCountedRows(reader, slice, reading);
     const matched = new MatchedRows();
     for (const pages of [reversals, entries])

@@ -57,6 +57,7 @@ const SWEEP_ROWS = 20_000;
 const SWEEPS: readonly Statement[] = [
   ...TABLES,
   'promotion_rounds',
+  'promotion_round_sums',
   'promotion_recordings',
   'promotion_generations',
 ].map((table) => ({
@@ -92,7 +93,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
       const cut = await cutSlice(session, slice, versions, foldedTo, limits);
       if (versions.length > 0) {
         const latest = later(foldedTo, cut.latest);
-        const records = await beginRecords(session, generation, after);
+        const records = await beginRecords(session, generation, after, limits.largeRound);
         const completions = await countSlice(session, {
           ...{ generation, isShown, versions, slice: cut },
           // Nothing is stored of a generation that begins.

@@ -13,9 +13,11 @@ export interface SliceLimits {
   readonly pageRows: number;
   /** A slice may end behind so many verdicts, or a multiple of them. */
   readonly stepRows: number;
+  /** Rounds with more entries are large: a refund takes back sums of further entries (round-sums.ts). */
+  readonly largeRound: number;
 }
 
-export const SLICE_LIMITS: SliceLimits = { pageRows: 1_000, stepRows: 8_000 };
+export const SLICE_LIMITS: SliceLimits = { pageRows: 1_000, stepRows: 8_000, largeRound: 1_000 };
 
 /** Batches may have one verdict, or thousands. */
 const STEPS: Statement = {

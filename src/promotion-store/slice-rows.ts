@@ -1,11 +1,12 @@
 /** The progress that rows change, with the numbers of its windows, and the steps that change it. */
-import { Counting, type CreditedProgress } from '../promotions/counting';
+import { Counting, type CreditedProgress, isOf } from '../promotions/counting';
 import type { Credit } from '../promotions/matching';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import type { DueWindow } from './board-rows';
 import type { CountedVersion } from './counted-versions';
 import type { CountedRow } from './credits';
 import type { StoredWindow } from './progress-rows';
+import type { ReversedSum } from './reversed-sums';
 
 /** A row that changes progress. */
 export interface MatchedRow {
@@ -17,10 +18,10 @@ export interface MatchedRow {
 }
 
 /**
- * The sums that a refund takes back from its players. All its reversals are one step, and a round may have a
- * million entries: memory holds the sums alone.
+ * Sums of credits. All reversals of a refund are one step, and a round may have a million entries: memory
+ * holds the sums alone.
  */
-class Reversal {
+export class CreditSums {
   readonly credited: (CreditedProgress & { readonly credits: Credit[] })[] = [];
   private readonly sums = new Map<PlayerProgress, Credit[]>();
 
@@ -45,7 +46,7 @@ class Reversal {
 /** Rows that change progress. */
 export class MatchedRows {
   private readonly rows: MatchedRow[] = [];
-  private readonly reversals = new Map<number, Reversal>();
+  private readonly reversals = new Map<number, CreditSums>();
 
   add({ entry, sign, changeNo, at }: CountedRow, credited: readonly CreditedProgress[]): void {
     if (credited.length === 0) return;
@@ -53,11 +54,19 @@ export class MatchedRows {
       this.rows.push({ changeNo, at, sign, credited });
       return;
     }
+    this.addReversed({ changeNo, at }, credited);
+  }
+
+  /** @param credited with negative amounts */
+  addReversed(
+    { changeNo, at }: Pick<MatchedRow, 'changeNo' | 'at'>,
+    credited: readonly CreditedProgress[],
+  ): void {
     let reversal = this.reversals.get(changeNo);
     if (reversal === undefined) {
-      reversal = new Reversal();
+      reversal = new CreditSums();
       this.reversals.set(changeNo, reversal);
-      this.rows.push({ changeNo, at, sign, credited: reversal.credited });
+      this.rows.push({ changeNo, at, sign: 1n, credited: reversal.credited });
     }
     for (const each of credited) reversal.add(each);
   }
@@ -100,6 +109,15 @@ export class SliceRows {
   /** The progress in which a row counts. */
   match({ entry, playerRef, matchedAt }: CountedRow): readonly CreditedProgress[] {
     return this.counting.match(entry, playerRef, matchedAt);
+  }
+
+  /** The progress from which a refund takes a sum; undefined: its version does not count there. */
+  progressOfSum({ playerRef, at, ...place }: ReversedSum): PlayerProgress | undefined {
+    const { window } = place;
+    const version = this.versionOf(place);
+    if (version === undefined || !isOf(version, window)) return undefined;
+    if (version.removedAt !== null && at >= version.removedAt) return undefined;
+    return this.counting.progressOf(version, window, playerRef);
   }
 
   /** The progress of the same player in the same window as that of other rows. */
@@ -146,11 +164,21 @@ export class ReversedRows {
 
   add(row: CountedRow): void {
     const credited = this.rows.match(row);
-    if (credited.length === 0) return;
-    const known = this.byPlayer.get(row.playerRef);
-    const ofPlayer = known ?? new MatchedRows();
-    if (known === undefined) this.byPlayer.set(row.playerRef, ofPlayer);
-    ofPlayer.add(row, credited);
+    if (credited.length > 0) this.rowsOf(row.playerRef).add(row, credited);
+  }
+
+  addSum(sum: ReversedSum): void {
+    const progress = this.rows.progressOfSum(sum);
+    if (progress !== undefined)
+      this.rowsOf(sum.playerRef).addReversed(sum, [{ progress, credits: [sum.credit] }]);
+  }
+
+  private rowsOf(playerRef: string): MatchedRows {
+    const known = this.byPlayer.get(playerRef);
+    if (known !== undefined) return known;
+    const added = new MatchedRows();
+    this.byPlayer.set(playerRef, added);
+    return added;
   }
 
   /** The players whose rows were not taken. */

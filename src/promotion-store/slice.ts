@@ -10,6 +10,7 @@ import { type CountedReading, type CountedRow, readCountedRows } from './credits
 import { takeJoined } from './joins';
 import type { MeasuredSlice } from './ledger-rows';
 import { WindowNumbers } from './progress-rows';
+import { RoundSums } from './round-sums';
 import { type SliceOptions, SlicePart } from './slice-part';
 import { countRanks, RankedRows } from './slice-ranks';
 import { MatchedRows, ReversedRows, SliceRows } from './slice-rows';
@@ -24,7 +25,7 @@ export interface CountedSlice extends SliceOptions {
   readonly isShown: boolean;
   readonly slice: MeasuredSlice;
   readonly versions: readonly CountedVersion[];
-  readonly reading: CountedReading;
+  readonly reading: Omit<CountedReading, 'sums'>;
   /** No verdict of the slice and no closed leaderboard has a later time. Microseconds since 1970. */
   readonly latest: bigint | null;
   /** All rows from before this time are counted with the slice, in microseconds since 1970. */
@@ -37,13 +38,18 @@ export interface CountedSlice extends SliceOptions {
  * @returns the entries of the ledger of completions, which are not written yet
  */
 export async function countSlice(session: Session, counted: CountedSlice): Promise<PlacedEntry[]> {
-  const { slice, versions, reading, latest, asOf, isShown } = counted;
-  const { newestChange, reversals, entries } = await readCountedRows(session, slice, reading);
+  const { generation, slice, versions, reading, latest, asOf, isShown } = counted;
+  const numbers = new WindowNumbers();
+  const sums = new RoundSums(session, generation, versions, numbers);
+  const { newestChange, reversedSums, reversals, entries } = await readCountedRows(session, slice, {
+    ...reading,
+    sums,
+  });
   const ranked = new RankedRows(versions, later(latest, newestChange));
   const completions = await countJoined(session, counted, ranked);
   const reversed = new ReversedRows(versions);
+  for await (const page of reversedSums) for (const sum of page) reversed.addSum(sum);
   for await (const page of reversals) for (const row of page) reversed.add(row);
-  const numbers = new WindowNumbers();
   const running: Promise<void>[] = [];
   let part: SlicePart | null = null;
   /** The player whose rows go on in the next ones. Their part has no other players. */

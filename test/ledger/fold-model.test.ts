@@ -156,7 +156,7 @@ class Compared implements Store {
     const answer = await backend.run(name, given);
     if (name === 'promotions_load') this.follow(rows, answer);
     if (NOT_COMPARED.includes(name)) return;
-    if (/^promotions_read(_(near|far|recorded))?$/.test(name)) this.scan = name;
+    if (/^promotions_read(_(near|far|recorded|sums))?$/.test(name)) this.scan = name;
     const asked = name.startsWith('next_page') ? this.scan : name;
     this.compared.set(asked, (this.compared.get(asked) ?? 0) + rows.length);
     const withoutPlaces = (each: readonly Row[]) =>
@@ -186,7 +186,7 @@ const WITH_ROWS = [
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_number_windows', 'promotions_steps', 'promotions_times', 'promotions_pool'],
   ...['promotions_ranked', 'promotions_begin_records', 'promotions_read_refunds'],
-  ...['promotions_read', 'promotions_read_recorded', 'promotions_read_near'],
+  ...['promotions_read', 'promotions_read_recorded', 'promotions_read_near', 'promotions_read_sums'],
   'promotions_sweep_promotion_progress',
 ];
 
@@ -202,7 +202,7 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const compared = new Compared(model);
     let time = 0;
     const goal = { rows: 40, ms: 500 };
-    const fold: Fold = makeFold(compared, makePromotionResults({ pageRows: 4, stepRows: 9 }), {
+    const fold: Fold = makeFold(compared, makePromotionResults({ pageRows: 4, stepRows: 9, largeRound: 1 }), {
       ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
     });
     let recordedAfter = -1;

@@ -88,7 +88,11 @@ const FOLD_TABLES: Readonly<Record<string, readonly Name[]>> = {
     promotion_attempts: ['promotions'],
     promotion_joins: ['promotions'],
   },
-  ...{ promotion_rounds: ['promotions'], promotion_recordings: ['promotions'] },
+  ...{
+    promotion_rounds: ['promotions'],
+    promotion_round_sums: ['promotions'],
+    promotion_recordings: ['promotions'],
+  },
   ...{ completion_outbox: ['completions'], completion_backlogs: ['completions'] },
 };
 const foldersOf = (table: string): readonly Name[] => FOLD_TABLES[table] ?? [];
@@ -175,6 +179,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     promotion_attempts: 'attempt',
     promotion_joins: 'player_ref',
     promotion_rounds: 'entries',
+    promotion_round_sums: 'amount',
     promotion_recordings: 'after',
     promotion_completions: 'attempt',
     folds: 'generation',

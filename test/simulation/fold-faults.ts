@@ -18,6 +18,8 @@ const STATEMENTS = [
   ...[
     'promotions_read',
     'promotions_read_recorded',
+    'promotions_read_sums',
+    'promotions_add_sums',
     'promotions_read_far',
     'promotions_dropped_to',
     'promotions_forget_credits',
@@ -47,6 +49,7 @@ const STATEMENTS = [
     `promotions_sweep_promotion_${table}`,
   ]),
   'promotions_sweep_promotion_rounds',
+  'promotions_sweep_promotion_round_sums',
   'promotions_sweep_promotion_recordings',
   'promotions_sweep_promotion_generations',
 ];

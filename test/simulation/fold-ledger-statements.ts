@@ -102,8 +102,11 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     return session.declare(rows.map((row) => [null, null, null, ...entryOf(row)]));
   },
   /** All entries are at their places. */
-  promotions_read_recorded(session, [changes, times, rounds, no]) {
-    const records = [...session.seen.records.values()].filter(({ generation }) => generation === Number(no));
+  promotions_read_recorded(session, [changes, times, rounds, no, after]) {
+    const records = [...session.seen.records.values()].filter(
+      ({ generation, isSummed, lastNo }) =>
+        generation === Number(no) && (!isSummed || lastNo > Number(after)),
+    );
     const isRecorded = ({ verdictId }: Verdict) =>
       records.some(({ verdictIds }) => verdictIds.includes(verdictId));
     return session.declare(reversals(session.ledger, [changes, times, rounds], isRecorded));

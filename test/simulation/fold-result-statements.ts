@@ -23,7 +23,7 @@ import type { Text } from './wire';
 
 const numberOf = (text: Text | undefined): number | null => (text == null ? null : Number(text));
 
-function windowOf({ windows }: FoldTables, windowNo: number): WindowRow {
+export function windowOf({ windows }: FoldTables, windowNo: number): WindowRow {
   const window = windows.get(windowNo);
   if (window === undefined) throw new Error(`there is no window ${windowNo}`);
   return window;
@@ -36,7 +36,14 @@ export function promotionOf({ ledger, seen }: FoldSession, windowNo: number): Co
   return compilePromotion(found.definition);
 }
 
-const describedWindow = ({ windowNo, promotionNo, version, startsAt, endsAt, key }: WindowRow): Text[] => [
+export const describedWindow = ({
+  windowNo,
+  promotionNo,
+  version,
+  startsAt,
+  endsAt,
+  key,
+}: WindowRow): Text[] => [
   ...[String(windowNo), String(promotionNo), String(version), numberText(startsAt), numberText(endsAt), key],
 ];
 
@@ -400,6 +407,7 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   promotions_sweep_promotion_attempts: (session, [no]) => sweep(session.changed().attempts, no),
   promotions_sweep_promotion_boards: (session, [no]) => sweep(session.changed().boards, no),
   promotions_sweep_promotion_rounds: (session, [no]) => sweep(session.changed().records, no),
+  promotions_sweep_promotion_round_sums: (session, [no]) => sweep(session.changed().sums, no),
   promotions_sweep_promotion_recordings: (session, [no]) => sweep(session.changed().recordings, no),
   promotions_sweep_promotion_generations: (session, [no]) => sweep(session.changed().counted, no),
 };

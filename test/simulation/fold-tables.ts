@@ -104,6 +104,19 @@ export interface RecordState {
   readonly roundNo: number;
   readonly lastNo: number;
   readonly verdictIds: readonly number[];
+  readonly entriesBefore: number;
+  readonly isSummed: boolean;
+}
+
+/** What summed entries of a round count. */
+export interface SumState {
+  readonly generation: number;
+  readonly roundNo: number;
+  readonly windowNo: number;
+  readonly player: string;
+  readonly item: string;
+  readonly currency: string;
+  readonly amount: bigint;
 }
 
 export interface CompletionRow {
@@ -128,6 +141,7 @@ export interface FoldTables {
   readonly boards: Map<string, { readonly generation: number; readonly windowNo: number }>;
   readonly completions: CompletionRow[];
   readonly records: Map<string, RecordState>;
+  readonly sums: Map<string, SumState>;
   readonly recordings: Map<number, { readonly generation: number; readonly after: number }>;
 }
 
@@ -142,6 +156,7 @@ export const emptyTables = (): FoldTables => ({
   boards: new Map(),
   completions: [],
   records: new Map(),
+  sums: new Map(),
   recordings: new Map(),
 });
 
@@ -155,6 +170,7 @@ export const copyTables = (tables: FoldTables): FoldTables => ({
   boards: new Map(tables.boards),
   completions: [...tables.completions],
   records: new Map(tables.records),
+  sums: new Map(tables.sums),
   recordings: new Map(tables.recordings),
 });
 

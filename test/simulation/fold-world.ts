@@ -36,8 +36,8 @@ const UNRECORDED = 20;
 /** Progress is compared with the ledger after one of so many commits. */
 const COMPARED_ONE_OF = 6;
 const SPANS = { rows: 30, ms: 400 };
-/** Slices have several parts, and players with several pages. */
-const LIMITS = { pageRows: 3, stepRows: 7 };
+/** Slices have several parts, players several pages, and most rounds are large. */
+const LIMITS = { pageRows: 3, stepRows: 7, largeRound: 1 };
 const SILENT = pino({ level: 'silent' });
 
 export interface FoldRun {

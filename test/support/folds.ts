@@ -30,8 +30,12 @@ let holders = 0;
  */
 export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead()): Fold {
   const slice = { rows, ms: 500 };
-  // Small slices have several parts, and players with several pages.
-  const limits = { pageRows: Math.ceil(rows / 5), stepRows: Math.ceil(rows / 3) };
+  // Small slices have several parts, players with several pages, and large rounds.
+  const limits = {
+    pageRows: Math.ceil(rows / 5),
+    stepRows: Math.ceil(rows / 3),
+    largeRound: Math.floor(rows / 10),
+  };
   return makeFold(asRole(store, 'promotions'), makePromotionResults(limits), {
     ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice, fill: slice, now },
   });
