@@ -136,29 +136,44 @@ function makeReaders(random: Random, place: number): PlannedReader[] {
   return readers;
 }
 
+export interface EventsOptions {
+  readonly eventIds: number;
+  readonly roundIds: number;
+  /** Half of the events are refunds, instead of some. */
+  readonly hasManyRefunds?: boolean;
+}
+
 /**
  * Events of few ids and few rounds, so that they collide: resends with equal or other content, refunds
  * anywhere, every reason.
  */
 export function makeEvents(
   random: Random,
-  { eventIds, roundIds }: { readonly eventIds: number; readonly roundIds: number },
+  { eventIds, roundIds, hasManyRefunds = false }: EventsOptions,
 ): (isSolo: boolean) => Content {
   const firsts = new Map<string, Json>();
   return (isSolo) => {
     if (random.chance(0.03)) return random.pick([null, Buffer.from('{'), Buffer.from('[]'), { event_id: 7 }]);
     const id = `event-${random.below(eventIds)}`;
     const first = firsts.get(id);
-    const event = first === undefined || random.chance(0.2) ? anEvent(random, id, roundIds) : first;
+    const event =
+      first === undefined || random.chance(0.2) ? anEvent(random, { id, roundIds, hasManyRefunds }) : first;
     firsts.set(id, first ?? event);
     return written(random, event, isSolo);
   };
 }
 
-function anEvent(random: Random, event_id: string, roundIds: number): Json {
+interface EventOptions {
+  readonly id: string;
+  readonly roundIds: number;
+  readonly hasManyRefunds: boolean;
+}
+
+function anEvent(random: Random, { id: event_id, roundIds, hasManyRefunds }: EventOptions): Json {
   const kind = random.pick([
     ...['bet', 'bet', 'bet', 'bet', 'win', 'win', 'settled', 'deposit', 'withdrawal', 'login'],
     ...(random.chance(0.35) ? ['refund'] : ['bet']),
+    ...(hasManyRefunds ? Array.from({ length: 11 }, () => 'refund') : []),
   ]);
   const currency = random.pick(['EUR', 'EUR', 'EUR', 'EUR', 'USD', 'JPY', 'ETH']);
   const amounts: Readonly<Record<string, readonly string[]>> = {

@@ -110,6 +110,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   const event = makeEvents(random, {
     eventIds: (isCrowd ? 40 : 8) + random.below(50),
     roundIds: 2 + random.below(5),
+    hasManyRefunds: needs.refunds === true,
   });
   let number = 0;
   let poisons = 0;
@@ -283,6 +284,7 @@ const IDLE_MS = STORE_CHECK_MS + 5_000;
 interface Needs {
   readonly idle?: boolean;
   readonly rewind?: boolean;
+  readonly refunds?: boolean;
   readonly deadLetters?: boolean;
   readonly poison?: boolean;
   readonly framed?: boolean;
@@ -294,7 +296,7 @@ const NEEDS: Partial<Record<Point, Needs>> = {
   find_resends: { rewind: true },
   find_unstored: { rewind: true },
   find_times: { rewind: true },
-  find_refunds: { rewind: true },
+  find_refunds: { rewind: true, refunds: true },
   record_panic: { poison: true },
   decode: { framed: true },
   write: { deadLetters: true },
