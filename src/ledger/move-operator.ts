@@ -329,7 +329,7 @@ async function deleteRows(
   await deleteInParts(
     client,
     'rollup_players',
-    'operator_no = (select operator_no from promo_store.operators where operator_id = $1)',
+    'player_day_no in (select player_day_no from promo_store.rollup_player_counts join promo_store.operators using (operator_no) where operator_id = $1)',
     report,
     [operator],
   );

@@ -4,7 +4,7 @@ import type { Session, Statement, Store } from '../postgres/transaction';
 import { addSliceBeside, type SliceParameters } from './beside';
 import { addDays, COUNT_ENTRIES, REVERSALS } from './days';
 import { ADD_HOURS, COUNT_CELLS, SUM_CELLS } from './hours';
-import { addPlayers, PLAYED, REVERSED_OF_PLAYERS } from './players';
+import { addPlayers, HIGHEST_DAY_NO, PLAYED, REVERSED_OF_PLAYERS } from './players';
 import { FAR_ROUNDS, FIND_REVERSED, findFar, LAST_DAY_END, PLAN, READ } from './slice';
 
 /** Adds a slice by one connection. */
@@ -54,18 +54,31 @@ from promo_store.rollup_ledger where generation = $1 and day < ($3::timestamptz 
   },
   {
     name: 'rollups_keep_player_counts',
-    text: `insert into promo_store.rollup_player_counts select $2, day, operator_no, brand_no, kind, players
+    text: `insert into promo_store.rollup_player_counts (generation, day, operator_no, brand_no, kind, player_day_no, players)
+select $2, day, operator_no, brand_no, kind, ${HIGHEST_DAY_NO} + row_number() over (), players
 from promo_store.rollup_player_counts where generation = $1 and day < ($3::timestamptz at time zone 'utc')::date`,
   },
 ];
 
 const SWEEP_ROWS = 20_000;
-const sweepOf = (table: string): Statement => ({
+const sweepOf = (table: string, condition: string): Statement => ({
   name: `rollups_sweep_${table}`,
   text: `with gone as (delete from promo_store.${table} where ctid = any(array(
-  select ctid from promo_store.${table} where generation = $1 limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
+  select ctid from promo_store.${table} t where ${condition} limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
 });
-const SWEEPS = ['rollup_verdicts', 'rollup_ledger', 'rollup_players', 'rollup_player_counts'].map(sweepOf);
+/** Counts lead to the rows of players, so they go last. */
+const SWEEPS = [
+  sweepOf('rollup_verdicts', 'generation = $1'),
+  sweepOf('rollup_ledger', 'generation = $1'),
+  sweepOf(
+    'rollup_players',
+    'player_day_no in (select player_day_no from promo_store.rollup_player_counts where generation = $1)',
+  ),
+  sweepOf(
+    'rollup_player_counts',
+    'generation = $1 and not exists (select from promo_store.rollup_players p where p.player_day_no = t.player_day_no)',
+  ),
+];
 
 async function addSlice(session: Session, slice: SliceParameters): Promise<SliceResult> {
   const [generation] = slice;

@@ -127,12 +127,12 @@ insert into promo_store.unstored (received_at, source_offset, value_hash, partit
 values (now(), 9, 1, 1, 1, null), (now(), 10, 1, 1, null, 1);
 drop table held_events`;
 
-/** Queries for all rows of tables and views, by their current columns. */
+/** Queries for all rows of tables and views, by their current columns. 0051 changes rollup_players. */
 const QUERIES = `
 select format('select array[%s]::text from %s order by 1', string_agg(format('%I::text', attname), ', ' order by attnum), attrelid::regclass)
 from pg_attribute join pg_class c on c.oid = attrelid
 where relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace) and relkind in ('r', 'p', 'v') and not relispartition
-  and relname not like 'migrations%' and relname <> 'currencies' and attnum > 0 and not attisdropped
+  and relname not like 'migrations%' and relname not in ('currencies', 'rollup_players') and attnum > 0 and not attisdropped
 group by attrelid`;
 
 /** A migration may add a currency, and changes none. */
@@ -362,6 +362,39 @@ test('long ids of an older version are shortened before an index keeps their ord
     const longest = `select (select max(length(round_id)) from promo_store.rounds), (select max(length(event_id)) from promo_store.resends),
       (select array_agg(distinct relpersistence) from pg_class where relnamespace = 'promo_store'::regnamespace)`;
     expect(await rowsOf(client, longest)).toEqual([['1075', '1075', '{p}']]);
+  });
+});
+
+test('0051_short_keys_of_players.sql keeps the sums of players, and their numbers lead to the counts [L5]', async () => {
+  const url = await database();
+  await runMigrations(url, { upTo: '0050_players_by_currency.sql' });
+  const SUMS =
+    'select day, operator_id, brand, kind, currency, player_ref, entries, amount_minor from promo.player_ledger_daily order by 1, 2, 3, 4, 5, 6';
+  const COUNTS =
+    'select generation, day, operator_no, brand_no, kind, players from promo_store.rollup_player_counts order by 1, 2, 3, 4, 5';
+  await withClient(url, async (client) => {
+    await client.query(HELD);
+    await client.query(`update promo_store.folds set generation = 2 where fold = 'rollups';
+      insert into promo_store.rollup_players (generation, day, operator_no, brand_no, kind, currency_no, entries, amount_minor, player_ref)
+      select generation, date '2026-11-01' + day, 1, brand_no, kind, case kind when 7 then 0 else 100 + player % 2 end, 1, generation * 1000 + player, 'p-' || player
+      from generate_series(1, 2) generation, generate_series(0, 2) day, generate_series(0, 1) brand_no, unnest(array[1, 7]) kind, generate_series(1, 5) player;
+      insert into promo_store.rollup_player_counts (generation, day, operator_no, brand_no, kind, players)
+      select generation, day, operator_no, brand_no, kind, count(*) from promo_store.rollup_players group by 1, 2, 3, 4, 5
+      union all select 2, '2026-10-01', 1, 0, 1, 7`);
+    const before = await rowsOf(client, SUMS);
+    const counts = await rowsOf(client, COUNTS);
+    expect(before).toHaveLength(60);
+
+    await runMigrations(url);
+
+    expect(await rowsOf(client, SUMS)).toEqual(before);
+    expect(await rowsOf(client, COUNTS)).toEqual(counts);
+    expect(
+      await rowsOf(
+        client,
+        `select count(distinct player_day_no), min(sums), max(sums) from (select player_day_no, count(*) as sums from promo_store.rollup_players group by 1) s`,
+      ),
+    ).toEqual([['24', '5', '5']]);
   });
 });
 
