@@ -8,7 +8,7 @@
 import type { SliceResult } from '../fold/fold';
 import { DifferentServers } from '../postgres/errors';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
-import { addDays, COUNT_ENTRIES, DAY_COUNT_COLUMNS, REVERSALS } from './days';
+import { addDays, COUNT_ENTRIES, DAY_COLUMNS, REVERSALS, sumDays } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED_COLUMNS, REVERSED_OF_PLAYERS } from './players';
 import { FAR_ROUNDS, FIND_REVERSED, findFar, PLAN, READ_PLAYED, SCAN } from './slice';
@@ -34,13 +34,13 @@ const unpack = (columns: Columns, first: number): string =>
     .map((type, index) => `$${first + index}::${type}[]`)
     .join(', ')}) as packed (${Object.keys(columns).join(', ')})`;
 const AFTER_CELLS = 2 + Object.keys(CELL_COLUMNS).length;
-const AFTER_DAYS = AFTER_CELLS + Object.keys(DAY_COUNT_COLUMNS).length;
+const AFTER_DAYS = AFTER_CELLS + Object.keys(DAY_COLUMNS).length;
 
 const COUNT: Statement = {
   name: 'rollups_count',
   text: `with ${SCAN}, cells as materialized (${COUNT_CELLS}), ${FIND_REVERSED}
 select ${FAR_ROUNDS}, c.*, d.*, p.* from (select ${pack(CELL_COLUMNS)} from cells) c
-cross join (select ${pack(DAY_COUNT_COLUMNS)} from (${COUNT_ENTRIES} union all ${REVERSALS}) d) d
+cross join (select ${pack(DAY_COLUMNS)} from (${sumDays(`${COUNT_ENTRIES} union all ${REVERSALS}`)}) d) d
 cross join (select ${pack(PLAYED_COLUMNS)} from (${REVERSED_OF_PLAYERS}) p) p where $1::int is not null`,
 };
 const ADD_PLAYERS: Statement = {
@@ -50,19 +50,19 @@ const ADD_PLAYERS: Statement = {
 const ADD_COUNTED: Statement = {
   name: 'rollups_add_counted',
   text: `with cells as materialized (${unpack(CELL_COLUMNS, 2)}), hours as (${ADD_HOURS}),
-${addDays(unpack(DAY_COUNT_COLUMNS, AFTER_CELLS))}, ${addPlayers(unpack(PLAYED_COLUMNS, AFTER_DAYS))}
+${addDays(unpack(DAY_COLUMNS, AFTER_CELLS))}, ${addPlayers(unpack(PLAYED_COLUMNS, AFTER_DAYS))}
 select ${SUM_CELLS}`,
 };
 /** The reversals of rounds that opened long ago: each lookup takes milliseconds. */
 const COUNT_FAR: Statement = {
   name: 'rollups_count_far',
   text: `with reversed as materialized (${findFar('$1')})
-select d.*, p.* from (select ${pack(DAY_COUNT_COLUMNS)} from (${REVERSALS}) d) d
+select d.*, p.* from (select ${pack(DAY_COLUMNS)} from (${sumDays(REVERSALS)}) d) d
 cross join (select ${pack(PLAYED_COLUMNS)} from (${REVERSED_OF_PLAYERS}) p) p`,
 };
 const ADD_FAR: Statement = {
   name: 'rollups_add_far',
-  text: `with ${addDays(unpack(DAY_COUNT_COLUMNS, 2))}, ${addPlayers(unpack(PLAYED_COLUMNS, 2 + Object.keys(DAY_COUNT_COLUMNS).length))} select`,
+  text: `with ${addDays(unpack(DAY_COLUMNS, 2))}, ${addPlayers(unpack(PLAYED_COLUMNS, 2 + Object.keys(DAY_COLUMNS).length))} select`,
 };
 /**
  * As for the slice itself. The work of one slice takes two processes of Postgres, and no more. During a

@@ -1,5 +1,5 @@
 /** The ledger by day. */
-import { beginOfDay, DATE, DAY } from './day';
+import { beginOfDay, DATE, DAY, joinOperators } from './parts';
 
 /** Games of an operator on a day that have rows of their own. Each event may have a new id. */
 export const MOST_GAMES = 10_000;
@@ -20,7 +20,7 @@ export const REVERSALS = `select ${beginOfDay('refunded_at')} as day_at, operato
   union all
   select ${DAY}, operator_no, brand_no, kind, currency_no, game_id, 0, 0, 0, 0, 1, amount_minor, 9223372036854775807 from reversed`;
 
-const sumDays = (
+export const sumDays = (
   entries: string,
 ): string => `select ${DATE} as day, operator_no, brand_no, kind, currency_no, game_id, sum(entries) as entries, sum(entered_minor) as entered_minor,
     sum(reversals) as reversals, sum(reversed_minor) as reversed_minor, sum(refunded) as refunded, sum(refunded_minor) as refunded_minor, min(place) as place
@@ -49,26 +49,28 @@ const INSERT_DAYS = `insert into promo_store.rollup_ledger as r (generation, day
     reversals = r.reversals + excluded.reversals, reversed_minor = r.reversed_minor + excluded.reversed_minor,
     refunded = r.refunded + excluded.refunded, refunded_minor = r.refunded_minor + excluded.refunded_minor`;
 export const addDays = (
-  entries: string,
-): string => `sums as materialized (${sumDays(entries)}), games as materialized (${FIND_GAMES}),
+  sums: string,
+): string => `sums as materialized (${sums}), games as materialized (${FIND_GAMES}),
 rooms as materialized (${FIND_ROOM}), named as materialized (${NAME_GAMES}), days as (${INSERT_DAYS})`;
 
 /** Counts the entries of the slice `read`. */
-export const COUNT_ENTRIES = `select day_at, operator_no, brand_no, kind, currency_no, game_id, count(*) as entries, coalesce(sum(amount_minor), 0) as entered_minor,
-    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor, min(verdict_id) as place
-  from read where counted group by 1, 2, 3, 4, 5, 6`;
-export const DAY_COUNT_COLUMNS = {
-  day_at: 'timestamptz',
+export const COUNT_ENTRIES = `select day_at, operator_no, brand_no, kind, currency_no, game_id, entries, entered_minor,
+    0 as reversals, 0 as reversed_minor, 0 as refunded, 0 as refunded_minor, place
+  from (select day_at, feed_no, brand_no, kind, currency_no, game_id, count(*) as entries, coalesce(sum(amount_minor), 0) as entered_minor, min(verdict_id) as place
+    from read where counted group by 1, 2, 3, 4, 5, 6) s
+  ${joinOperators('s')}`;
+export const DAY_COLUMNS = {
+  day: 'date',
   operator_no: 'int',
   brand_no: 'int',
   kind: 'smallint',
   currency_no: 'smallint',
   game_id: 'text',
-  entries: 'bigint',
+  entries: 'numeric',
   entered_minor: 'numeric',
-  reversals: 'bigint',
+  reversals: 'numeric',
   reversed_minor: 'numeric',
-  refunded: 'bigint',
+  refunded: 'numeric',
   refunded_minor: 'numeric',
   place: 'bigint',
 };

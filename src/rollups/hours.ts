@@ -1,4 +1,5 @@
 /** The verdicts by hour. */
+import { joinOperators } from './parts';
 
 /** The columns of the time to decide, each with its bound. A day of a time zone may have 23 hours. */
 const BOUNDS = [
@@ -28,9 +29,11 @@ const ADD_TIMES = TIMES_OF_BUCKETS.map(([column]) => `${column} = r.${column} + 
 );
 
 /** Counts the slice `read` by hour and time to decide. */
-export const COUNT_CELLS = `select date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00') as hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, bucket,
-    count(*) as verdicts, coalesce(sum(amount_minor), 0) as amount_minor, max(decided_at) as newest_at
-  from read group by 1, 2, 3, 4, 5, 6, 7, 8`;
+export const COUNT_CELLS = `select hour, operator_no, brand_no, connection_no, kind, outcome, currency_no, bucket, verdicts, amount_minor, newest_at
+  from (select date_bin('1 hour', decided_at, '2000-01-01 00:00:00+00') as hour, feed_no, brand_no, connection_no, kind, outcome, currency_no, bucket,
+      count(*) as verdicts, coalesce(sum(amount_minor), 0) as amount_minor, max(decided_at) as newest_at
+    from read group by 1, 2, 3, 4, 5, 6, 7, 8) s
+  ${joinOperators('s')}`;
 export const CELL_COLUMNS = {
   hour: 'timestamptz',
   operator_no: 'int',

@@ -1,5 +1,5 @@
 /** The ledger by day and player, and the players of each day. */
-import { DATE, DAY } from './day';
+import { DATE, DAY, joinOperators } from './parts';
 
 /** Players are counted by bets, deposits, withdrawals and logins. Other kinds follow from a bet. */
 export const KINDS_OF_PLAYERS = '1, 5, 6, 7';
@@ -70,7 +70,7 @@ export const REVERSED_OF_PLAYERS = `select ${DAY} as day_at, operator_no, brand_
   from reversed where kind in (${KINDS_OF_PLAYERS}) and player_ref is not null`;
 /** The entries of the slice `read`. */
 export const PLAYED = `select day_at, operator_no, brand_no, kind, currency_no, player_ref, 1 as entries, coalesce(amount_minor, 0) as amount_minor
-  from read where player_ref is not null`;
+  from read s ${joinOperators('s')} where player_ref is not null`;
 export const PLAYED_COLUMNS = {
   day_at: 'timestamptz',
   operator_no: 'int',

@@ -2,7 +2,7 @@
 import type { Results, SliceResult } from '../fold/fold';
 import type { Session, Statement, Store } from '../postgres/transaction';
 import { addSliceBeside, type SliceParameters } from './beside';
-import { addDays, COUNT_ENTRIES, REVERSALS } from './days';
+import { addDays, COUNT_ENTRIES, REVERSALS, sumDays } from './days';
 import { ADD_HOURS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, HIGHEST_DAY_NO, PLAYED, REVERSED_OF_PLAYERS } from './players';
 import { FAR_ROUNDS, FIND_REVERSED, findFar, LAST_DAY_END, PLAN, READ } from './slice';
@@ -11,14 +11,14 @@ import { FAR_ROUNDS, FIND_REVERSED, findFar, LAST_DAY_END, PLAN, READ } from './
 const FOLD: Statement = {
   name: 'rollups_fold',
   text: `with ${READ}, cells as materialized (${COUNT_CELLS}), ${FIND_REVERSED}, hours as (${ADD_HOURS}),
-${addDays(`${COUNT_ENTRIES} union all ${REVERSALS}`)}, ${addPlayers(`${PLAYED} union all ${REVERSED_OF_PLAYERS}`)}
+${addDays(sumDays(`${COUNT_ENTRIES} union all ${REVERSALS}`))}, ${addPlayers(`${PLAYED} union all ${REVERSED_OF_PLAYERS}`)}
 select ${SUM_CELLS}, ${FAR_ROUNDS}`,
 };
 
 /** Adds the reversals of rounds that opened long ago. */
 const REVERSE_FAR: Statement = {
   name: 'rollups_reverse_far',
-  text: `with reversed as materialized (${findFar('$2')}), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(REVERSALS)}
+  text: `with reversed as materialized (${findFar('$2')}), ${addPlayers(REVERSED_OF_PLAYERS)}, ${addDays(sumDays(REVERSALS))}
 select`,
 };
 const END: Statement = { name: 'rollups_end', text: LAST_DAY_END };

@@ -4,34 +4,32 @@
  */
 import { BATCH_NUMBERS } from '../fold/statements';
 import type { Statement } from '../postgres/transaction';
-import { beginOfDay, DAY } from './day';
 import { GAME } from './days';
 import { BUCKET } from './hours';
+import { beginOfDay, DAY, joinOperators } from './parts';
 import { KINDS_OF_PLAYERS } from './players';
 
 const HAS_PLAYER = `h.counted and h.kind in (${KINDS_OF_PLAYERS})`;
-const OF_LEDGER = `${DAY} as day_at, f.operator_no, coalesce(h.brand_no, 0) as brand_no, coalesce(h.kind, 0::smallint) as kind,
+const OF_LEDGER = `${DAY} as day_at, coalesce(h.brand_no, 0) as brand_no, coalesce(h.kind, 0::smallint) as kind,
     coalesce(h.currency_no, 0::smallint) as currency_no`;
-const FROM_SLICE = `promo_store.history h
-  join promo_store.feeds f on f.feed_no = h.feed_no and f.test_mark <> 1
-  where h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz`;
+const IN_SLICE = `h.verdict_id > $2::bigint and h.verdict_id <= $3::bigint and h.decided_at >= $4::timestamptz`;
 
-const READ_ALL = `select h.decided_at, ${OF_LEDGER}, h.amount_minor, h.counted, ${GAME}, h.verdict_id, h.connection_no, h.outcome, ${BUCKET} as bucket,
+const READ_ALL = `select h.decided_at, h.feed_no, ${OF_LEDGER}, h.amount_minor, h.counted, ${GAME}, h.verdict_id, h.connection_no, h.outcome, ${BUCKET} as bucket,
     h.round_no, case when ${HAS_PLAYER} then h.player_ref end as player_ref, case when h.kind = 4 and h.outcome = 0 then h.event_id end as refund
-  from ${FROM_SLICE}`;
+  from promo_store.history h where ${IN_SLICE}`;
 /** Begins a statement that reads the slice for all rollups. */
 export const READ = `read as materialized (${READ_ALL})`;
 /** The same for a large slice: to scan it for each rollup takes less time than to keep it. */
 export const SCAN = `read as not materialized (${READ_ALL})`;
 /** The entries of players, for a statement that reads nothing else of the slice. */
-export const READ_PLAYED = `select ${OF_LEDGER}, h.player_ref, 1 as entries, coalesce(h.amount_minor, 0) as amount_minor
-  from ${FROM_SLICE} and ${HAS_PLAYER} and h.player_ref is not null`;
+export const READ_PLAYED = `select f.operator_no, ${OF_LEDGER}, h.player_ref, 1 as entries, coalesce(h.amount_minor, 0) as amount_minor
+  from promo_store.history h ${joinOperators('h')} where ${IN_SLICE} and ${HAS_PLAYER} and h.player_ref is not null`;
 
 /** To look up the entries of a round in history takes as long as to read so many verdicts. */
 const VERDICTS_A_LOOKUP = 10_000;
 /** The rounds that `read` refunds. */
 const FIND_REFUNDS = `select x.round_no / ${BATCH_NUMBERS} * ${BATCH_NUMBERS} as opened_in, x.round_no, coalesce(x.refunded_at, x.opened_at) as refunded_at, x.opened_at >= $4 and $5::boolean as can_be_near
-  from read s
+  from read s ${joinOperators('s')}
   cross join lateral (select * from promo_store.refunds x where x.round_no = s.round_no and x.refunded_by = s.refund offset 0) x
   where s.refund is not null
 `;
@@ -45,9 +43,10 @@ const FIND_NEAREST = `select min(opened_in) as first
   where ($2::bigint - opened_in) * ((select sum(verdicts) from cells)::float8 / ($3::bigint - $2::bigint)) <= rounds * ${VERDICTS_A_LOOKUP}`;
 const IS_NEAR = 'x.can_be_near and x.opened_in >= (select first from scan)';
 /** The entries of near rounds: those in the slice, and those before it. The scan keeps no other row. */
-const FIND_ENTRIES = `select h.decided_at, x.refunded_at, h.operator_no, h.brand_no, h.kind, h.currency_no, coalesce(h.amount_minor, 0) as amount_minor, h.game_id, h.player_ref
+const FIND_ENTRIES = `select h.decided_at, x.refunded_at, f.operator_no, h.brand_no, h.kind, h.currency_no, coalesce(h.amount_minor, 0) as amount_minor, h.game_id, h.player_ref
   from refunds x
   join (select * from read where counted and (round_no in (select round_no from refunds)) is true) h on h.round_no = x.round_no
+  ${joinOperators('h')}
   where ${IS_NEAR}
   union all
   select h.decided_at, x.refunded_at, f.operator_no, coalesce(h.brand_no, 0), h.kind, coalesce(h.currency_no, 0::smallint),
