@@ -1271,6 +1271,19 @@ describe('the next batch of a partition', () => {
     expect([whileFewAreDecided, verdictSupply.isMoreComing]).toEqual([false, true]);
   });
 
+  it('makes no more verdicts come soon once the worker stops [S9]', async () => {
+    const verdictSupply = new VerdictSupply();
+    const { stream, send, end, deliverLarge, clock } = await aPartition({ verdictSupply });
+    deliverLarge(0, 5);
+    await send(0);
+    const before = verdictSupply.isMoreComing;
+    const stopped = stream.stop(60_000);
+    await clock.pass(0);
+    expect([before, verdictSupply.isMoreComing]).toEqual([true, false]);
+    await end(0);
+    expect(await stopped).toBe(true);
+  });
+
   it('begins also when its records come later', async () => {
     const { begun, send, end, clock, deliverLarge } = await aPartition();
     deliverLarge(0, 1);
