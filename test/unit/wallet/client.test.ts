@@ -1,19 +1,12 @@
 /** One attempt of a wallet call over a real connection: each way to fail, and the reply that it becomes. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { makeAuthority } from '../../../dev/servers/certificates';
 import { interpretReply, MAX_REPLY_BYTES } from '../../../src/wallet/answer';
 import { makeWalletClient } from '../../../src/wallet/client';
 import type { CallProfile } from '../../../src/wallet/profile';
-import { startProgram } from '../../support/program';
 import { aProfile } from '../../support/wallet';
 
 const DEADLINE_MS = 1_000;
-const authority = makeAuthority('private');
 const send = {
   action: 'debit',
   opId: 'op-1',
@@ -128,52 +121,4 @@ test('an attempt that is stopped is interrupted', async () => {
   const stop = new AbortController();
   const sending = clientOf(await raw(() => stop.abort())).send(send, stop.signal);
   expect((await sending).reply).toEqual({ type: 'nothing', cause: 'interrupted' });
-});
-
-test('a certificate of no known authority is refused before anything is sent [X10]', async () => {
-  const { key, cert } = authority.sign('wallet', { host: 'localhost' });
-  let requests = 0;
-  const address = await listen(
-    createTlsServer({ key, cert }, (_, response) => response.end(String(requests++))),
-  );
-  const { reply, networkCode } = await clientOf(`https://${address.replace('127.0.0.1', 'localhost')}`).send(
-    send,
-  );
-  expect(reply).toEqual({ type: 'nothing', cause: 'unreachable' });
-  expect(networkCode).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/);
-  expect(requests).toBe(0);
-});
-
-describe('a wallet with a certificate of a private authority', () => {
-  const program = join(__dirname, 'client-program.ts');
-  let directory: string;
-  beforeAll(() => {
-    directory = mkdtempSync(join(tmpdir(), 'wallet-authority-'));
-    writeFileSync(join(directory, 'ca.pem'), authority.ca);
-  });
-  afterAll(() => rmSync(directory, { recursive: true }));
-
-  test.each([
-    ['of its name is called', 'localhost', 'HTTP 200', 1],
-    ['of another name is refused', 'other.example', 'unreachable: ERR_TLS_CERT_ALTNAME_INVALID', 0],
-  ])(
-    '%s where NODE_EXTRA_CA_CERTS names the authority [X10]',
-    async (_, host, line, expected) => {
-      const { key, cert } = authority.sign('wallet', { host });
-      let requests = 0;
-      const address = await listen(
-        createTlsServer({ key, cert }, (_request, response) => {
-          requests++;
-          response.end(OK);
-        }),
-      );
-      const running = startProgram(program, {
-        WALLET_URL: `https://${address.replace('127.0.0.1', 'localhost')}`,
-        NODE_EXTRA_CA_CERTS: join(directory, 'ca.pem'),
-      });
-      await running.waitForLine(line);
-      expect(requests).toBe(expected);
-    },
-    60_000,
-  );
 });

@@ -1,10 +1,10 @@
 /**
- * Sends one attempt to a wallet, and prints its reply: see client.test.ts. It is a process of its own, since
- * Node reads its authorities at its start.
+ * Sends one attempt to a wallet, and prints its reply: see wallet-authority.test.ts. It is a process of its
+ * own, since Node reads its authorities at its start.
  */
 
-import { makeWalletClient } from '../../../src/wallet/client';
-import { aProfile } from '../../support/wallet';
+import { makeWalletClient } from '../../src/wallet/client';
+import { aProfile } from '../support/wallet';
 
 async function main(): Promise<void> {
   const { send } = makeWalletClient(aProfile(process.env.WALLET_URL ?? ''), {
