@@ -48,15 +48,17 @@ from promo_store.rollup_verdicts where generation = $1 and hour < $3::timestampt
   entries, entered_minor, reversals, reversed_minor, refunded, refunded_minor
 from promo_store.rollup_ledger where generation = $1 and day < ($3::timestamptz at time zone 'utc')::date`,
   },
+  // A day of its own keeps its number: without it, nothing would find the sums of its players.
   {
     name: 'rollups_clear_player_counts',
-    text: `delete from promo_store.rollup_player_counts where generation = $2 and day < ($3::timestamptz at time zone 'utc')::date and $1::int is not null`,
+    text: `update promo_store.rollup_player_counts set players = 0 where generation = $2 and day < ($3::timestamptz at time zone 'utc')::date and $1::int is not null`,
   },
   {
     name: 'rollups_keep_player_counts',
     text: `insert into promo_store.rollup_player_counts (generation, day, operator_no, brand_no, kind, player_day_no, players)
 select $2, day, operator_no, brand_no, kind, ${HIGHEST_DAY_NO} + row_number() over (), players
-from promo_store.rollup_player_counts where generation = $1 and day < ($3::timestamptz at time zone 'utc')::date`,
+from promo_store.rollup_player_counts where generation = $1 and day < ($3::timestamptz at time zone 'utc')::date
+on conflict on constraint rollup_player_counts_pkey do update set players = excluded.players`,
   },
 ];
 

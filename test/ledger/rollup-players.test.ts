@@ -300,6 +300,36 @@ test('when a month is dropped its players go and their count stays, also through
   expect((await named()).map(([, player]) => player)).toEqual(['ben']);
 });
 
+test('a rebuild keeps the sums of days that history has in part, beside the counts from before [L5] [L6]', async () => {
+  const partition = store.partition('acme');
+  const fold = aFold();
+  await store.rows(`select promo_store.create_month('history', '2020-01-01')`);
+  await partition.read(
+    aBet({ event_id: 'b1', round_id: 'r1', player_ref: 'ann' }),
+    aBet({ event_id: 'b2', round_id: 'r2', player_ref: 'ben' }),
+  );
+  await store.rows(`update promo_store.history set decided_at = '2020-01-15' where event_id = 'b1'`);
+  await foldAll(fold);
+  const counts = await store.rows(COUNTS);
+  // As after the month was dropped, and came again with an operator from another store.
+  await store.rows(`update promo_store.reference_versions set applied_at = '2020-01-10'`);
+  await store.rows(
+    `update promo_store.months set made_at = '2020-01-20', dropped_at = null where month = '2020-01-01'`,
+  );
+  store.damaged = true; // Months between are missing.
+  await fold.rebuild('test');
+  await foldAll(fold);
+  expect(await store.value(LOST_SUMS)).toBe('0');
+  expect(await store.rows(SUMS)).toEqual(await store.rows(SUMMED));
+  expect(await store.rows(COUNTS)).toEqual(counts);
+  // The next day gets a number of its own.
+  await partition.read(aBet({ event_id: 'b3', round_id: 'r3', player_ref: 'ann' }));
+  await foldAll(fold);
+  expect(await players('bet')).toBe(3);
+  await erase('ann');
+  expect(await store.rows(`select from promo_store.rollup_players where player_ref = 'ann'`)).toEqual([]);
+});
+
 test('a deletion of many rows goes on until none of a dropped month is left, and takes no other [L6]', async () => {
   await store.partition('acme').read(aBet({ event_id: 'b1', player_ref: 'ann' }));
   await foldAll(aFold());
