@@ -17,7 +17,10 @@ export interface ReversedSum extends DueWindow {
   readonly credit: Credit;
 }
 
-/** Entries of dropped months are gone, so their sums are not taken back either. */
+/**
+ * Entries of dropped months are gone, so their sums are not taken back either. Few rounds have sums: their
+ * rows are looked up by key, since a join could read all rounds in each slice.
+ */
 const readOf = (name: string, creditedTo: string): Statement =>
   declared({
     name,
@@ -26,12 +29,12 @@ from (
   select w.change_no, w.entered_at, null::bigint as verdict_id, s.*, b.brand_no from ${REFUNDS}
   cross join lateral (select * from promo_store.promotion_round_sums s where s.generation = $4 and s.round_no = w.round_no
     and s.month <> all(array(select m.month from promo_store.months m where m.parent = 'history' and m.dropped_at is not null)) offset 0) s
-  join promo_store.rounds r on r.round_no = s.round_no
+  cross join lateral (select r.feed_no from promo_store.rounds r where r.round_no = s.round_no offset 0) r
   join promo_store.feeds f on f.feed_no = r.feed_no
   join promo_store.operators o on o.operator_id = f.operator_id
   left join promo_store.brands b on b.operator_no = o.operator_no and b.brand_id = s.brand_id
 ) h
-join promo_store.promotion_windows w on w.window_no = h.window_no`,
+cross join lateral (select * from promo_store.promotion_windows w where w.window_no = h.window_no offset 0) w`,
   });
 const READ_SUMS = {
   plain: readOf('promotions_read_sums', 'null::text'),
