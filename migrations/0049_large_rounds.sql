@@ -47,9 +47,10 @@ begin
     raise exception 'promo_store.forget_progress is not the function of 0047_joined_progress';
   end if;
   execute replace(source, place, '  -- A slice between two calls may have begun sums of the player again.
+  -- An older process leaves the sums of a generation that it sweeps, so any generation may have some.
   with gone as (
     delete from promo_store.promotion_round_sums s
-    where s.player_ref = player and s.generation = any(generations) and s.window_no = any(windows) returning s.*
+    where s.player_ref = player and s.window_no = any(windows) returning s.*
   )
   insert into promo_store.promotion_round_sums as s (generation, round_no, month, window_no, player_ref, brand_id, item, currency, amount)
   select g.generation, g.round_no, g.month, g.window_no, replacement, g.brand_id, g.item, g.currency, g.amount from gone g

@@ -136,6 +136,17 @@ test('an erasure gives the sums of a player to erased:N, and joins those of a sl
   expect(await progress()).toEqual([]);
 });
 
+test('an erasure finds sums of a generation that an older process has swept [B6]', async () => {
+  await apply(BETS);
+  await play(...['a', 'b', 'c', 'd'].map((id) => bet(id)));
+  // As the sweep of an older process leaves them: it knows no sums.
+  await store.rows('update promo_store.promotion_round_sums set generation = 4711');
+  await store.rows(`select promo.erase_player('acme', $1)`, [NORMAL]);
+  expect(await store.rows('select generation, player_ref from promo_store.promotion_round_sums')).toEqual([
+    ['4711', 'erased:1'],
+  ]);
+});
+
 test('a refund takes nothing back from a promotion that was removed before, and all of it once it is back [P11] [P17]', async () => {
   await apply(BETS, EURO);
   await play(...['a', 'b', 'c', 'd'].map((id) => bet(id)));
