@@ -54,17 +54,14 @@ where b.generation = $1 and not exists (select from promo_store.promotion_boards
 };
 
 const SWEEP_ROWS = 20_000;
-const SWEEPS: readonly Statement[] = [
-  ...TABLES,
-  'promotion_rounds',
-  'promotion_round_sums',
-  'promotion_recordings',
-  'promotion_generations',
-].map((table) => ({
+const sweepOf = (table: string): Statement => ({
   name: `promotions_sweep_${table}`,
   text: `with gone as (delete from promo_store.${table} where ctid = any(array(
   select ctid from promo_store.${table} where generation = $1 limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
-}));
+});
+const SWEEPS = [...TABLES, 'promotion_rounds', 'promotion_round_sums', 'promotion_recordings'].map(sweepOf);
+/** An erasure finds the progress of a player by these versions, so they go last. */
+const SWEEP_VERSIONS = sweepOf('promotion_generations');
 
 /** @returns results that one process keeps: it remembers compiled versions */
 export function makePromotionResults(limits = SLICE_LIMITS): Results {
@@ -131,7 +128,9 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
         const [[count] = []] = await session.query(statement, [generation]);
         deleted += Number(count);
       }
-      return deleted === 0;
+      if (deleted > 0) return false;
+      const [[versions] = []] = await session.query(SWEEP_VERSIONS, [generation]);
+      return Number(versions) === 0;
     },
   };
 }

@@ -408,6 +408,27 @@ test('an erasure waits for a slice before it takes numbers, for which the slice 
   await expectSound();
 });
 
+test('an erasure finds the progress of a generation while it is swept [B6]', async () => {
+  const fold = aFold();
+  await play(fold);
+  // More than one step of the sweep deletes.
+  await store.rows(`insert into promo_store.promotion_progress (generation, window_no, player_ref, items, currencies, amounts, attained, has_attempts, score, changed_no, changed_at)
+select generation, window_no, 'other-' || n, items, currencies, amounts, 0, false, 0, changed_no, changed_at
+from promo_store.promotion_progress, generate_series(1, 20000) n where player_ref = '${NORMAL}'`);
+  await fold.rebuild('a test');
+  for (let kind = ''; kind !== 'sweep'; ) kind = (await fold.step()).kind;
+  const left = await store.value(
+    'select max(player_ref) from promo_store.promotion_progress where generation = 1',
+  );
+  expect(left).toMatch(/^other-/);
+  await erase(left ?? '');
+  await expectForgotten(left ?? '');
+  await foldAll(fold);
+  expect(
+    await store.value('select count(*) from promo_store.promotion_generations where generation = 1'),
+  ).toBe('0');
+});
+
 test('retention deletes what is kept with its attribution [B7]', async () => {
   await play(aFold());
   await erase(BONUS);
