@@ -4,7 +4,7 @@
  */
 import type { Session } from '../postgres/transaction';
 import { later } from '../promotions/calendar';
-import type { PlacedEntry } from './completions';
+import { enterCompletions, type PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
 import { type CountedReading, type CountedRow, readCountedRows } from './credits';
 import { takeJoined } from './joins';
@@ -35,7 +35,7 @@ export interface CountedSlice extends SliceOptions {
 /**
  * Counts a slice, and saves progress and attempts.
  *
- * @returns the entries of the ledger of completions, which are not written yet
+ * @returns the entries of the ledger of completions that are not written yet: none of joined progress
  */
 export async function countSlice(session: Session, counted: CountedSlice): Promise<PlacedEntry[]> {
   const { generation, slice, versions, reading, latest, asOf, isShown } = counted;
@@ -46,7 +46,10 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
     sums,
   });
   const ranked = new RankedRows(versions, later(latest, newestChange));
-  const completions = await countJoined(session, counted, ranked);
+  const joined = await countJoined(session, counted, ranked);
+  // Rows of the slice may revoke what joined progress completes. Its entries come before theirs.
+  if (isShown) await enterCompletions(session, joined);
+  const completions: PlacedEntry[] = [];
   const reversed = new ReversedRows(versions);
   for await (const page of reversedSums) for (const sum of page) reversed.addSum(sum);
   for await (const page of reversals) for (const row of page) reversed.add(row);

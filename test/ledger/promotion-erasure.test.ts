@@ -540,6 +540,28 @@ test('a completion of the player, attained between the calls, holds for erased:N
   await expectRebuilt(fold);
 });
 
+test('a slice that completes joined progress and takes it back enters the completion first [B6] [P12]', async () => {
+  const fold = aFold();
+  await apply('recompute', BETS);
+  const acme = store.partition('acme');
+  await acme.read(bet('a', P), bet('b', P));
+  await foldAll(fold);
+  await eraseBetween(P, async () => {
+    await acme.read(refund('a', P), bet('c', P));
+    await foldAll(fold);
+  });
+  const before = await completions();
+  await acme.read(refund('b', P));
+  await foldAll(fold);
+  expect(await completions()).toEqual([
+    ...before,
+    ['erased:1', 'completed', '1', '2'],
+    ['erased:1', 'revoked', '1', '2'],
+  ]);
+  await expectSound();
+  await expectRebuilt(fold);
+});
+
 test('attempts of the player between the calls end none of erased:N, and a rebuild keeps the ids [B6] [P12]', async () => {
   const fold = aFold();
   await apply('recompute', `${BETS}, confirm_after: PT1S`);
