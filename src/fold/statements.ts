@@ -1,6 +1,6 @@
 /** The statements of a fold on its own rows: the fold, its lease, and its generations. */
 
-import type { Session } from '../postgres/transaction';
+import type { Session, Statement } from '../postgres/transaction';
 
 /** Numbers of a batch: those of its verdicts (src/ledger/statements/lock.ts). */
 export const BATCH_NUMBERS = 8_192;
@@ -111,6 +111,30 @@ export const PLANNER_SETTINGS = {
   text: `select set_config('enable_nestloop', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true),
   set_config('max_parallel_workers_per_gather', '0', true)`,
 };
+
+/** Rows that a statement deletes at most, so that a slice does not wait for long. */
+const DELETED_AT_ONCE = 20_000;
+
+/** Deletes some of the rows `t` of a table that meet a condition, and counts them. */
+export const deletionOf = (name: string, table: string, condition: string): Statement => ({
+  name,
+  text: `with gone as (delete from promo_store.${table} where ctid = any(array(
+  select ctid from promo_store.${table} t where ${condition} limit ${DELETED_AT_ONCE})) returning 1) select count(*) from gone`,
+});
+
+/** Runs deletions in their order. @returns how many rows are gone */
+export async function deleteSome(
+  session: Session,
+  deletions: readonly Statement[],
+  values: readonly unknown[],
+): Promise<number> {
+  let deleted = 0;
+  for (const deletion of deletions) {
+    const [[count] = []] = await session.query(deletion, values);
+    deleted += Number(count);
+  }
+  return deleted;
+}
 
 /** Locks the row of a fold, and adds the row at first. @returns false where another process folds */
 export async function lockFold(session: Session, fold: string, holder: string): Promise<boolean> {

@@ -1,5 +1,6 @@
 /** Promotions as results of a fold (docs/rules.md, P1-P17). */
 import type { Results } from '../fold/fold';
+import { deleteSome, deletionOf } from '../fold/statements';
 import type { Session, Statement } from '../postgres/transaction';
 import { later } from '../promotions/calendar';
 import { enterCompletions, enterDifference } from './completions';
@@ -53,12 +54,7 @@ const CLOSED_BY_TIME: Statement = {
 where b.generation = $1 and not exists (select from promo_store.promotion_boards o where o.generation = $2 and o.window_no = b.window_no)`,
 };
 
-const SWEEP_ROWS = 20_000;
-const sweepOf = (table: string): Statement => ({
-  name: `promotions_sweep_${table}`,
-  text: `with gone as (delete from promo_store.${table} where ctid = any(array(
-  select ctid from promo_store.${table} where generation = $1 limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
-});
+const sweepOf = (table: string) => deletionOf(`promotions_sweep_${table}`, table, 'generation = $1');
 const SWEEPS = [...TABLES, 'promotion_rounds', 'promotion_round_sums', 'promotion_recordings'].map(sweepOf);
 /** An erasure finds the progress of a player by these versions, so they go last. */
 const SWEEP_VERSIONS = sweepOf('promotion_generations');
@@ -123,14 +119,8 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
     },
     async sweep(session, generation) {
       await forgetErasedCredits(session, generation, null);
-      let deleted = 0;
-      for (const statement of SWEEPS) {
-        const [[count] = []] = await session.query(statement, [generation]);
-        deleted += Number(count);
-      }
-      if (deleted > 0) return false;
-      const [[versions] = []] = await session.query(SWEEP_VERSIONS, [generation]);
-      return Number(versions) === 0;
+      if ((await deleteSome(session, SWEEPS, [generation])) > 0) return false;
+      return (await deleteSome(session, [SWEEP_VERSIONS], [generation])) === 0;
     },
   };
 }

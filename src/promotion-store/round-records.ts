@@ -3,6 +3,7 @@
  * of its round at once, whenever they were decided (docs/rules.md, P11).
  */
 import type { Slice } from '../fold/fold';
+import { deleteSome, deletionOf } from '../fold/statements';
 import type { Reader, Session, Statement } from '../postgres/transaction';
 import { ENTRIES_OF_SLICE, type Refund } from './ledger-columns';
 
@@ -78,17 +79,18 @@ const DROPPED_TO: Statement = {
   name: 'promotions_dropped_to',
   text: `select (max(month) + interval '1 month')::timestamp at time zone 'utc' from promo_store.months where parent = 'history' and dropped_at is not null`,
 };
-const DROP: Statement = {
-  name: 'promotions_drop_records',
-  text: `with gone as (delete from promo_store.promotion_rounds where ctid = any(array(
-  select ctid from promo_store.promotion_rounds where generation = $1 and newest_at < $2::timestamptz limit 20000)) returning 1) select count(*) from gone`,
-};
-const DROP_SUMS: Statement = {
-  name: 'promotions_drop_sums',
-  text: `with gone as (delete from promo_store.promotion_round_sums where ctid = any(array(
-  select ctid from promo_store.promotion_round_sums where generation = $1 and month < ($2::timestamptz at time zone 'utc')::date limit 20000)) returning 1)
-select count(*) from gone`,
-};
+const DROPS = [
+  deletionOf(
+    'promotions_drop_records',
+    'promotion_rounds',
+    'generation = $1 and newest_at < $2::timestamptz',
+  ),
+  deletionOf(
+    'promotions_drop_sums',
+    'promotion_round_sums',
+    `generation = $1 and month < ($2::timestamptz at time zone 'utc')::date`,
+  ),
+];
 
 /**
  * Deletes records and sums of entries that history has dropped. A search reads many records, so it ends with
@@ -102,11 +104,7 @@ export class OldRecords {
   async drop(session: Session, generation: number): Promise<number> {
     const [[droppedTo = null] = []] = await session.query(DROPPED_TO);
     if (droppedTo === null || this.done.get(generation) === droppedTo) return 0;
-    let dropped = 0;
-    for (const statement of [DROP, DROP_SUMS]) {
-      const [[count] = []] = await session.query(statement, [generation, droppedTo]);
-      dropped += Number(count);
-    }
+    const dropped = await deleteSome(session, DROPS, [generation, droppedTo]);
     if (dropped === 0) this.done.set(generation, droppedTo);
     return dropped;
   }

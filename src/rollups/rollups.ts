@@ -1,5 +1,6 @@
 /** The rollups as results of a fold: verdicts by hour, the ledger by day, and that of players by day. */
 import type { Results, SliceResult } from '../fold/fold';
+import { deleteSome, deletionOf } from '../fold/statements';
 import type { Session, Statement, Store } from '../postgres/transaction';
 import { addSliceBeside, type SliceParameters } from './beside';
 import { addDays, COUNT_ENTRIES, REVERSALS, sumDays } from './days';
@@ -62,12 +63,7 @@ on conflict on constraint rollup_player_counts_pkey do update set players = excl
   },
 ];
 
-const SWEEP_ROWS = 20_000;
-const sweepOf = (table: string, condition: string): Statement => ({
-  name: `rollups_sweep_${table}`,
-  text: `with gone as (delete from promo_store.${table} where ctid = any(array(
-  select ctid from promo_store.${table} t where ${condition} limit ${SWEEP_ROWS})) returning 1) select count(*) from gone`,
-});
+const sweepOf = (table: string, condition: string) => deletionOf(`rollups_sweep_${table}`, table, condition);
 /** Counts lead to the rows of players, so they go last. */
 const SWEEPS = [
   sweepOf('rollup_verdicts', 'generation = $1'),
@@ -112,12 +108,5 @@ export const makeRollups = (beside: Store | null): Results => ({
   async keepOlder(session, from, to, since) {
     for (const statement of KEEPS) await session.query(statement, [from, to, since]);
   },
-  async sweep(session, generation) {
-    let deleted = 0;
-    for (const statement of SWEEPS) {
-      const [[count] = []] = await session.query(statement, [generation]);
-      deleted += Number(count);
-    }
-    return deleted === 0;
-  },
+  sweep: async (session, generation) => (await deleteSome(session, SWEEPS, [generation])) === 0,
 });
