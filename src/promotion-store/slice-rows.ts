@@ -1,5 +1,5 @@
 /** The progress that rows change, with the numbers of its windows, and the steps that change it. */
-import { Counting, type CreditedProgress, isOf } from '../promotions/counting';
+import { Counting, type CreditedProgress, isOf, isRemoved } from '../promotions/counting';
 import type { Credit } from '../promotions/matching';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import type { DueWindow } from './board-rows';
@@ -115,8 +115,7 @@ export class SliceRows {
   progressOfSum({ playerRef, at, ...place }: ReversedSum): PlayerProgress | undefined {
     const { window } = place;
     const version = this.versionOf(place);
-    if (version === undefined || !isOf(version, window)) return undefined;
-    if (version.removedAt !== null && at >= version.removedAt) return undefined;
+    if (version === undefined || !isOf(version, window) || isRemoved(version, at)) return undefined;
     return this.counting.progressOf(version, window, playerRef);
   }
 

@@ -58,7 +58,7 @@ export class Counting<V extends PromotionVersion = PromotionVersion> {
   match(entry: CountedEntry, playerRef: string, at: bigint): readonly CreditedProgress[] {
     let credited: readonly CreditedProgress[] = NOTHING;
     for (const version of this.versions) {
-      if (version.removedAt !== null && at >= version.removedAt) continue;
+      if (isRemoved(version, at)) continue;
       const match = matchEntry(version.promotion, entry);
       if (match === undefined || 'miss' in match || !isOf(version, match.window)) continue;
       const progress = this.progressOf(version, match.window, playerRef);
@@ -127,6 +127,11 @@ export class Counting<V extends PromotionVersion = PromotionVersion> {
     for (const progress of this.changed) progress.isChanged = false;
     this.changed = [];
   }
+}
+
+/** Whether a promotion counts no row that was made at a time. */
+export function isRemoved({ removedAt }: Pick<PromotionVersion, 'removedAt'>, at: bigint): boolean {
+  return removedAt !== null && at >= removedAt;
 }
 
 /** Whether a version counts a window. A changed definition begins with a whole window (P17). */
