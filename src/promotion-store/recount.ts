@@ -23,7 +23,7 @@ import {
   storedProgress,
   valuesText,
 } from './stored-progress';
-import { finiteMicrosOf, microsOf, readMicros, timestampText } from './times';
+import { DAY_MICROS, finiteMicrosOf, microsOf, readMicros, timestampText } from './times';
 import { readPromotionVersions } from './versions';
 
 /** The verdicts of a range, and the latest time of them. */
@@ -34,7 +34,6 @@ from promo_store.history where verdict_id > $1::bigint and verdict_id <= $2::big
 };
 
 const GOAL = { rows: 200_000, ms: 2_000 };
-const DAY_MICROS = 86_400_000_000n;
 
 export interface Recounted {
   /** All verdicts up to this number were counted again. */

@@ -15,11 +15,10 @@ import type { LedgerRow } from './ledger-columns';
 import { type WindowNumbers, windowNoOf } from './progress-rows';
 import { SlicePart } from './slice-part';
 import { CreditSums, SliceRows } from './slice-rows';
+import { DAY_MICROS } from './times';
 
 /** Sums are saved once they are of so many rows of progress: a round may have as many players as entries. */
 const MOST_SUMS = 5_000;
-/** A refund and an entry of its round may be decided in an order other than that of their numbers. */
-const DAY_MICROS = 86_400_000_000n;
 
 const ADD_SUMS: Statement = {
   name: 'promotions_add_sums',
@@ -66,7 +65,7 @@ export class RoundSums implements EntrySums {
   }
 
   private add(roundNo: string, entry: CountedEntry): void {
-    // Its refund may have an earlier time, at which a promotion was not removed yet.
+    // Its refund may be decided up to a day earlier, when a promotion was not removed yet.
     const credited = this.rows.counting.match(entry, entry.playerRef, entry.enteredAt - DAY_MICROS);
     if (credited.length === 0) return;
     const month = `${new Date(Number(entry.decidedAt / 1_000n)).toISOString().slice(0, 7)}-01`;

@@ -2,6 +2,8 @@
 import { POSTGRES_EPOCH_MICROS } from '../postgres/binary-format';
 import { BEFORE_ALL } from '../promotions/calendar';
 
+export const DAY_MICROS = 86_400_000_000n;
+
 const BEFORE_ALL_TEXT = '-infinity';
 
 /** A finite timestamptz, or null, as a number that `readMicros` reads. */
