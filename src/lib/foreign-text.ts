@@ -49,7 +49,7 @@ const TEXTS: Readonly<Partial<Record<ForeignFormat, ForeignText>>> = {
   zstd: { problem: 'is compressed', convert: 'zstd -dc FILE' },
 };
 
-/** A file of which each line would be a fault of its own. @param first the first bytes of the file */
+/** The format of a file, where each line of the file would be a fault. @param first its first bytes */
 export function foreignTextOf(first: Uint8Array): ForeignText | undefined {
   const format = foreignFormatOf(first);
   return format && TEXTS[format];
