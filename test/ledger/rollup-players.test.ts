@@ -266,15 +266,21 @@ test('rollups from before players were counted get them by a rebuild that the mi
   await expectRecount();
 });
 
-test('when a month is dropped its players go and their count stays, also through a rebuild [L5] [L6]', async () => {
+/** A bet of ann in an old month, and one of ben now. */
+async function playInTwoMonths() {
   const partition = store.partition('acme');
-  const fold = aFold();
   await store.rows(`select promo_store.create_month('history', '2020-01-01')`);
   await partition.read(
     aBet({ event_id: 'b1', round_id: 'r1', player_ref: 'ann' }),
     aBet({ event_id: 'b2', round_id: 'r2', player_ref: 'ben' }),
   );
   await store.rows(`update promo_store.history set decided_at = '2020-01-15' where event_id = 'b1'`);
+  return partition;
+}
+
+test('when a month is dropped its players go and their count stays, also through a rebuild [L5] [L6]', async () => {
+  const fold = aFold();
+  await playInTwoMonths();
   await store.rows(`update promo_store.reference_versions set applied_at = '2020-01-10'`);
   store.damaged = true; // Months between are missing.
   await foldAll(fold);
@@ -301,14 +307,8 @@ test('when a month is dropped its players go and their count stays, also through
 });
 
 test('a rebuild keeps the sums of days that history has in part, beside the counts from before [L5] [L6]', async () => {
-  const partition = store.partition('acme');
   const fold = aFold();
-  await store.rows(`select promo_store.create_month('history', '2020-01-01')`);
-  await partition.read(
-    aBet({ event_id: 'b1', round_id: 'r1', player_ref: 'ann' }),
-    aBet({ event_id: 'b2', round_id: 'r2', player_ref: 'ben' }),
-  );
-  await store.rows(`update promo_store.history set decided_at = '2020-01-15' where event_id = 'b1'`);
+  const partition = await playInTwoMonths();
   await foldAll(fold);
   const counts = await store.rows(COUNTS);
   // As after the month was dropped, and came again with an operator from another store.
