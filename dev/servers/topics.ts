@@ -17,6 +17,12 @@ export interface TopicPlan {
 }
 
 /**
+ * Topics keep all records. A broker checks every five minutes, and deletes records by their own time stamps:
+ * tests send old ones.
+ */
+const KEPT = { 'retention.ms': '-1' };
+
+/**
  * Makes topics with these names and the cluster's default number of replicas. Waits until the leader of each
  * partition serves it.
  */
@@ -25,7 +31,7 @@ export async function makeTopics(admin: Admin, plans: Readonly<Record<string, To
     topic,
     numPartitions: partitions,
     replicationFactor: -1,
-    configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
+    configEntries: Object.entries({ ...KEPT, ...config }).map(([name, value]) => ({ name, value })),
   }));
   await until('the topics are made', TOPIC_DEADLINE_MS, async () => {
     try {
