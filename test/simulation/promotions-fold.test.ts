@@ -10,10 +10,10 @@ import { type FoldRun, playFold } from './fold-world';
 const { FOLD_SEED } = process.env;
 const SEEDS = Number(process.env.FOLD_SEEDS ?? FOLD_PAIRS.length);
 /**
- * A usual run plays each third seed. So each await meets three or four of the ten faults, and each fault a
- * third of the awaits.
+ * A usual run plays each seventh seed. So each await meets one or two of the ten faults, and each fault a
+ * seventh of the awaits.
  */
-const STEP = inRun({ usual: 3, long: 1, variable: 'FOLD_STEP' });
+const STEP = inRun({ usual: 7, long: 1, variable: 'FOLD_STEP' });
 const FIRST_SEEDS = 40;
 /** Further runs for a pair of await and fault that its own seed has not brought about. */
 const RUNS_FOR_A_PAIR = 40;
