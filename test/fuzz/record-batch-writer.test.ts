@@ -1,4 +1,4 @@
-/** Any messages are read from a record batch as they were written, and any key has its partition. */
+/** Any messages, also large ones, are read from a batch as they were written. Any key has its partition. */
 import fc from 'fast-check';
 import { Partitioners } from 'kafkajs';
 import { chooserOf } from '../../src/kafka/partition-batches';
@@ -39,6 +39,23 @@ describe('a record batch that is written', () => {
         expect(new Set(records.map(({ timestamp }) => timestamp))).toEqual(new Set([String(WRITTEN_AT)]));
       }),
     );
+  });
+
+  it.each([
+    [1, 0],
+    [1, 1],
+    [2, 0],
+    [0, 1],
+  ])('holds large messages, %d before and %d after a small one', async (before, behind) => {
+    const mebibyte = 1024 ** 2;
+    // On both sides of the length at which the length field grows.
+    for (const size of [mebibyte - 1, mebibyte]) {
+      const large = { key: 'k', value: Buffer.alloc(size, 'large '), headers: [] };
+      const small = { key: null, value: 'small', headers: [] };
+      const messages = [...Array(before).fill(large), small, ...Array(behind).fill(large)];
+      const { records } = await readFetch(await batchOf(messages));
+      expect(records.map(asRead)).toEqual(messages.map(asWritten));
+    }
   });
 });
 

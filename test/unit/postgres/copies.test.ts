@@ -9,7 +9,9 @@ function dividedOf(count: number): number[][] {
   const items = Array.from({ length: count }, (_, index) => index);
   const byRows = new Map<object, number[]>();
   const writes = copies(STATEMENT, items, (rows, item) => {
-    byRows.set(rows, [...(byRows.get(rows) ?? []), item]);
+    const numbers = byRows.get(rows) ?? [];
+    numbers.push(item);
+    byRows.set(rows, numbers);
   });
   return writes.map(({ rows, ...statement }) => {
     expect(statement).toEqual(STATEMENT);

@@ -527,9 +527,9 @@ describe('bytes that do not fit their Avro schema', () => {
   const NULLS = Array.from({ length: 1_000 }, (_, index) => ({ name: `f${index}`, type: 'null' }));
   const ONE_BOOLEAN = [{ name: 'b', type: 'boolean' }];
   /** A block of this number of items of one byte, 0, and the end. */
-  const many = (count: number) => [...varint(count), ...Array<number>(count + 1).fill(0)];
+  const many = (count: number) => Buffer.concat([varint(count), Buffer.alloc(count + 1)]);
 
-  it.each<[string, unknown, number[]]>([
+  it.each<[string, unknown, Buffer | number[]]>([
     ['nothing', ONE_STRING, []],
     ['a string that is cut off', ONE_STRING, [4, 65]],
     ['a string of negative length', ONE_STRING, [1, 65]],

@@ -14,12 +14,12 @@ const anId = fc.oneof(fc.uuid(), fc.string({ maxLength: 4 }), fc.string({ minLen
 test.each([Number.POSITIVE_INFINITY, 40_000])('of %s ids, finds the first sighting as a Map does', (most) => {
   fc.assert(
     fc.property(fc.array(anId, { maxLength: 200 }), (ids) => {
-      const [seen, first] = [makeSeenIds(most), new Map<string, number>()];
-      for (const [index, id] of ids.entries()) {
-        const found = seen.add(id, { line: index + 1, contentHash: index });
-        expect(found?.line).toBe(first.get(id));
-        if (!first.has(id)) first.set(id, index + 1);
-      }
+      const seen = makeSeenIds(most);
+      const found = ids.map((id, index) => seen.add(id, { line: index + 1, contentHash: index })?.line);
+      const first = new Map(ids.map((id, index) => [id, index + 1] as const).reverse());
+      expect(found).toEqual(
+        ids.map((id, index) => (first.get(id) === index + 1 ? undefined : first.get(id))),
+      );
     }),
     { numRuns: 40 },
   );
