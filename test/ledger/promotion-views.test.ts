@@ -202,6 +202,9 @@ test('promo.why_not and promo.explain_progress say why an event counts or not [P
   expect((await why('bad'))[0]).toEqual(['bets', 'f', 'no_entry']);
   expect((await why('never'))[0]).toEqual(['bets', 'f', 'no_entry']);
   expect(await store.rows(`select * from promo.why_not('nowhere', 'b1')`)).toEqual([]);
+  expect(await store.value(`select why from promo.why_not('acme', 'bad') where promotion_id = 'bets'`)).toBe(
+    'The event was rejected as bad_amount: promo.explain(feed, event) has the remedy.',
+  );
 
   const story = await store.rows(
     `select what_happened, why from promo.explain_progress_with_player('acme', 'bets', 'p-1') order by step`,
@@ -225,6 +228,41 @@ test('promo.why_not and promo.explain_progress say why an event counts or not [P
   const nothing = ['The player has no event that the promotion could count.'];
   expect(await text(`promo.explain_progress_with_player('acme', 'bets', null)`)).toEqual(nothing);
   expect(await text(`promo.explain_progress('acme', 'bets', 'no-pseudonym')`)).toEqual(nothing);
+});
+
+test('the story of a player names ranks, and the reward that a refund takes back [P11] [P15] [P18]', async () => {
+  const [from, to] = ['from: 2026-01-01T00:00Z', 'to: 2026-02-01T00:00Z'];
+  await apply(
+    'id: bets, type: bet_count, target: 2',
+    `id: race, type: leaderboard, ${from}, ${to}, points: [{ counts: bet, per: { EUR: "1.00" }, points: 2 }]`,
+  );
+  const inJanuary = { occurred_at: '2026-01-15T12:00:00Z', amount: '3.00', currency: 'EUR' };
+  await acme.read(
+    aBet({ event_id: 'b1', round_id: 'r1', ...inJanuary }),
+    aBet({ event_id: 'b2', round_id: 'r2', ...inJanuary }),
+  );
+  const storyOf = async (promotion: string) => {
+    await foldPromotions(store.pool);
+    const story = await store.rows(
+      `select what_happened, why, regexp_replace(what_next, '[0-9a-f]{32}', 'ID') from promo.explain_progress_with_player('acme', $1, 'p-1') order by step`,
+      [promotion],
+    );
+    return story.map((step) => step.join(' '));
+  };
+  expect(await storyOf('race')).toEqual([
+    "b1: a bet of 3.00 EUR in round 'r1'. It counts in the window once: line 1 of the points: 3.00 EUR. Nothing to do.",
+    "b2: a bet of 3.00 EUR in round 'r2'. It counts in the window once: line 1 of the points: 3.00 EUR. Nothing to do.",
+    'Rank 1 of the window once: completed. The leaderboard is closed. Credit its reward once: ID.',
+    'Window once: line 1 of the points: 6.00 EUR. 12 points. Nothing to do.',
+  ]);
+  expect(await storyOf('bets')).toContain('Window once: 2 of 2. It is completed. Nothing to do.');
+  await acme.read(aRefund({ event_id: 'x1', round_id: 'r1' }), aRefund({ event_id: 'x2', round_id: 'r2' }));
+  expect(await storyOf('race')).toContain(
+    'Rank 1 of the window once: revoked. A refund, a late event or a correction changed the ranks. Take its reward back: ID.',
+  );
+  expect(await storyOf('bets')).toContain(
+    'Completion 1 of the window once: revoked. A refund or a correction took values back. Take its reward back: ID.',
+  );
 });
 
 test('a removed promotion counts no event that is decided later, and no refund takes one back [P17]', async () => {
