@@ -107,8 +107,8 @@ export interface CountedRows {
 
 /** Sums entries of large rounds. */
 export interface EntrySums {
-  /** @param rounds the numbers of the large rounds. @returns the same pages */
-  passing(pages: AsyncIterable<LedgerRow[]>, rounds: ReadonlySet<string>): AsyncIterable<LedgerRow[]>;
+  /** @param large the numbers of the rounds that the reading records as large. @returns the same pages */
+  passing(pages: AsyncIterable<LedgerRow[]>, large: ReadonlySet<string>): AsyncIterable<LedgerRow[]>;
 }
 
 export interface CountedReading extends Omit<LedgerReading, 'isAttributed'> {
@@ -133,7 +133,7 @@ export async function readCountedRows(
   const reader = new LedgerReader(session, slice, { ...reading, isAttributed });
   const large = await reader.record();
   const rows = reader.entries();
-  const entries = sums === null || large.size === 0 ? rows : sums.passing(rows, large);
+  const entries = sums === null ? rows : sums.passing(rows, large);
   return {
     newestChange,
     reversedSums: reader.reversedSums(refunds),

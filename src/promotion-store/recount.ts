@@ -14,10 +14,12 @@ import { heldBy } from '../promotions/judging';
 import type { PlayerProgress } from '../promotions/player-progress';
 import { type CountedVersion, VersionCache } from './counted-versions';
 import { readCountedRows } from './credits';
+import { RecountedSums } from './recounted-sums';
 import { countedScopeOf } from './results';
 import { MatchedRows, SliceRows } from './slice-rows';
 import {
   DamageList,
+  ERASED,
   type RecountDamage,
   type StoredRow,
   storedProgress,
@@ -111,7 +113,8 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   const recount = rowsOfLedger.counting;
   // Erased players are compared together, so a sample has none of them.
   const isCounted = (player: string) => oneOf === 1 || (crc32(player) % oneOf === 0 && !ERASED.test(player));
-  const verdicts = await countAgain(reader, rowsOfLedger, versions, { upTo, shown, isCounted });
+  const sums = await RecountedSums.begin(reader, Number(generation), versions);
+  const verdicts = await countAgain(reader, rowsOfLedger, versions, { upTo, shown, isCounted, sums });
   const closed = await reader.query(CLOSED_UP_TO, [generation]);
   // Ranks of a sample are not those of all players.
   const boards = new Set(oneOf === 1 ? closed.map(([windowNo]) => Number(windowNo)) : []);
@@ -119,13 +122,19 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   for (const [, closesAt] of closed) asOf = later(asOf, BigInt(closesAt ?? 0));
   recount.endSlice(asOf ?? BEFORE_ALL);
   const since = readMicros(complete) ?? BEFORE_ALL;
+  const known = new Set(
+    versions.map(({ promotion: { definition }, version }) =>
+      keyOfVersion(definition.operator, definition.id, version),
+    ),
+  );
   const operatorsOf = async (statement: Statement) =>
     new Set((await reader.query(statement)).map(([operator]) => operator ?? ''));
   const erasing = await operatorsOf(ERASING);
   const unsure = new Set([...erasing, ...(await operatorsOf(UNSURE_RANKS))]);
-  const { compared, skipped } = await compareAll(reader, recount, versions, {
+  const { compared, skipped } = await compareAll(reader, recount, {
     ...{
       generation: Number(generation),
+      known,
       since,
       unsure,
       erasing,
@@ -135,6 +144,9 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
       damages,
     },
   });
+  const isCompared = (operator: string, promotion: string, version: number) =>
+    known.has(keyOfVersion(operator, promotion, version)) && !erasing.has(operator);
+  await sums.compare(reader, { generation: Number(generation), isCompared, isCounted }, damages);
   return { type: 'counted', recounted: { upTo, verdicts, compared, skipped, ...damages.listed() } };
 }
 
@@ -159,6 +171,7 @@ interface Counted {
   /** The row of the shown generation. */
   readonly shown: readonly (string | null)[];
   readonly isCounted: (player: string) => boolean;
+  readonly sums: RecountedSums;
 }
 
 /** Adds all rows of the ledger, in their order. @returns how many verdicts there were */
@@ -166,7 +179,7 @@ async function countAgain(
   reader: Reader,
   rowsOfLedger: SliceRows,
   versions: readonly CountedVersion[],
-  { upTo, shown: [generation, , lineage], isCounted }: Counted,
+  { upTo, shown: [generation, , lineage], isCounted, sums }: Counted,
 ): Promise<number> {
   const isInOrder = !hasArrivals(lineage ?? '');
   let verdicts = 0;
@@ -182,7 +195,7 @@ async function countAgain(
       ...{ lineage: lineage ?? '', isInOrder, isShown: false, mayTakeCores: true },
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
-    const reading = { scope: countedScopeOf(versions), records: null, sums: null };
+    const reading = { scope: countedScopeOf(versions), records: null, sums };
     const { reversals, entries } = await readCountedRows(reader, slice, reading);
     const matched = new MatchedRows();
     for (const pages of [reversals, entries])
@@ -200,6 +213,8 @@ async function countAgain(
 
 interface Compared {
   readonly generation: number;
+  /** The versions that are counted again. */
+  readonly known: ReadonlySet<string>;
   /** Windows that began before this time are not compared. */
   readonly since: bigint;
   /** Operators with an erasure that may explain other ranks of players with equal points. */
@@ -213,8 +228,6 @@ interface Compared {
   readonly isWhole: boolean;
   readonly damages: DamageList;
 }
-
-const ERASED = /^erased:\d+$/;
 
 /**
  * The values of all erased players of a window, stored ones less those of the ledger. An erasure that was
@@ -244,16 +257,10 @@ class ErasedSums {
 async function compareAll(
   reader: Reader,
   counting: Counting,
-  versions: readonly CountedVersion[],
-  { generation, since, unsure, erasing, boards, isCounted, isWhole, damages }: Compared,
+  { generation, known, since, unsure, erasing, boards, isCounted, isWhole, damages }: Compared,
 ): Promise<{ compared: number; skipped: number }> {
   const expected = new Map<string, PlayerProgress>();
   for (const progress of counting.progress()) expected.set(keyOf(progress), progress);
-  const known = new Set(
-    versions.map(({ promotion: { definition }, version }) =>
-      keyOfVersion(definition.operator, definition.id, version),
-    ),
-  );
   let compared = 0;
   let skipped = 0;
   const erased = new ErasedSums();

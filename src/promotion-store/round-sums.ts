@@ -9,6 +9,8 @@
 import { arrays } from '../postgres/binary-format';
 import type { Session, Statement } from '../postgres/transaction';
 import type { CountedEntry } from '../promotions/ledger-entry';
+import type { Credit } from '../promotions/matching';
+import type { PlayerProgress } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
 import type { EntrySums } from './credits';
 import type { LedgerRow } from './ledger-columns';
@@ -28,43 +30,27 @@ select $1, w.* from (select unnest($2::bigint[]) as round_no, unnest($3::text[])
 on conflict on constraint promotion_round_sums_pkey do update set amount = s.amount + excluded.amount`,
 };
 
-/** The sums of a part of a round: its entries of one month and one brand. */
-interface PartOfRound {
+/** A sum of entries of a round in the progress of a player. */
+export interface RoundSum {
   readonly roundNo: string;
+  /** The first day of the month in which the entries were decided. */
   readonly month: string;
+  /** Empty: the entries have no brand. */
   readonly brand: string;
-  readonly sums: CreditSums;
+  readonly progress: PlayerProgress;
+  readonly credit: Credit;
 }
 
-/** The sums of a slice. */
-export class RoundSums implements EntrySums {
-  private rows: SliceRows;
-  private parts = new Map<string, PartOfRound>();
+/** Sums entries by their round, month and brand. */
+export class SumsOfRounds {
+  readonly rows: SliceRows;
+  private readonly parts = new Map<string, Omit<RoundSum, 'progress' | 'credit'> & { sums: CreditSums }>();
 
-  constructor(
-    private readonly session: Session,
-    private readonly generation: number,
-    private readonly versions: readonly CountedVersion[],
-    private readonly numbers: WindowNumbers,
-  ) {
+  constructor(versions: readonly CountedVersion[]) {
     this.rows = new SliceRows(versions);
   }
 
-  /** Sums the entries of rounds as they pass by. @param rounds the numbers of the large rounds */
-  async *passing(
-    pages: AsyncIterable<LedgerRow[]>,
-    rounds: ReadonlySet<string>,
-  ): AsyncGenerator<LedgerRow[]> {
-    for await (const page of pages) {
-      for (const { roundNo, entry } of page)
-        if (roundNo !== null && rounds.has(roundNo)) this.add(roundNo, entry);
-      if (this.rows.counting.found.length > MOST_SUMS) await this.save();
-      yield page;
-    }
-    await this.save();
-  }
-
-  private add(roundNo: string, entry: CountedEntry): void {
+  add(roundNo: string, entry: CountedEntry): void {
     // Its refund may be decided up to a day earlier, when a promotion was not removed yet.
     const credited = this.rows.counting.match(entry, entry.playerRef, entry.enteredAt - DAY_MICROS);
     if (credited.length === 0) return;
@@ -76,15 +62,51 @@ export class RoundSums implements EntrySums {
     for (const each of credited) part.sums.add(each);
   }
 
-  private async save(): Promise<void> {
-    const { session, generation, rows, parts } = this;
-    if (parts.size === 0) return;
-    await new SlicePart(session, { generation, isEmpty: false }, rows, this.numbers).numberWindows();
-    const sums = [...parts.values()].flatMap(({ sums, ...part }) =>
+  list(): RoundSum[] {
+    return [...this.parts.values()].flatMap(({ sums, ...part }) =>
       sums.credited.flatMap(({ progress, credits }) =>
-        credits.map((credit) => ({ ...part, ...credit, progress })),
+        credits.map((credit) => ({ ...part, progress, credit })),
       ),
     );
+  }
+}
+
+/** The sums of a slice. */
+export class RoundSums implements EntrySums {
+  private sums: SumsOfRounds;
+
+  constructor(
+    private readonly session: Session,
+    private readonly generation: number,
+    private readonly versions: readonly CountedVersion[],
+    private readonly numbers: WindowNumbers,
+  ) {
+    this.sums = new SumsOfRounds(versions);
+  }
+
+  /** Sums the entries of large rounds as they pass by. */
+  passing(pages: AsyncIterable<LedgerRow[]>, large: ReadonlySet<string>): AsyncIterable<LedgerRow[]> {
+    return large.size === 0 ? pages : this.summing(pages, large);
+  }
+
+  private async *summing(
+    pages: AsyncIterable<LedgerRow[]>,
+    large: ReadonlySet<string>,
+  ): AsyncGenerator<LedgerRow[]> {
+    for await (const page of pages) {
+      for (const { roundNo, entry } of page)
+        if (roundNo !== null && large.has(roundNo)) this.sums.add(roundNo, entry);
+      if (this.sums.rows.counting.found.length > MOST_SUMS) await this.save();
+      yield page;
+    }
+    await this.save();
+  }
+
+  private async save(): Promise<void> {
+    const { session, generation, numbers } = this;
+    const sums = this.sums.list();
+    if (sums.length === 0) return;
+    await new SlicePart(session, { generation, isEmpty: false }, this.sums.rows, numbers).numberWindows();
     await session.query(ADD_SUMS, [
       generation,
       arrays.int8(sums.map(({ roundNo }) => Number(roundNo))),
@@ -92,11 +114,10 @@ export class RoundSums implements EntrySums {
       arrays.int4(sums.map(({ progress }) => windowNoOf(progress))),
       arrays.text(sums.map(({ progress }) => progress.playerRef)),
       arrays.text(sums.map(({ brand }) => brand)),
-      arrays.text(sums.map(({ item }) => item)),
-      arrays.text(sums.map(({ currency }) => currency)),
-      arrays.numeric(sums.map(({ amount }) => amount)),
+      arrays.text(sums.map(({ credit }) => credit.item)),
+      arrays.text(sums.map(({ credit }) => credit.currency)),
+      arrays.numeric(sums.map(({ credit }) => credit.amount)),
     ]);
-    this.rows = new SliceRows(this.versions);
-    this.parts = new Map();
+    this.sums = new SumsOfRounds(this.versions);
   }
 }

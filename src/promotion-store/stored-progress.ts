@@ -12,6 +12,9 @@ export interface RecountDamage {
   readonly what: string;
 }
 
+/** The name that an erasure gives to a player. */
+export const ERASED = /^erased:\d+$/;
+
 const MOST_LISTED = 100;
 
 export class DamageList {

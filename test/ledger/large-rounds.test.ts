@@ -59,6 +59,11 @@ const progress = () =>
   store.rows(`select m.promotion_id, p.player_ref, p.amounts[1] from promo_store.promotion_progress p
 join promo_store.promotion_windows w using (window_no) join promo_store.promotions m using (promotion_no)
 where p.generation = (select generation from promo_store.folds where fold = 'promotions') and p.amounts[1] <> 0 order by 1, 2, 3`);
+const recount = () =>
+  inSnapshot(store.url, { applicationName: 'test', timeoutMs: 60_000 }, (reader) =>
+    recountPromotions(reader, 1),
+  );
+
 /** Afterwards, no entry that is summed can be found by its record. */
 const hideSummed = () => store.rows('delete from promo_store.promotion_rounds where is_summed');
 
@@ -200,6 +205,7 @@ where last_no = (select max(last_no) from promo_store.promotion_rounds)`);
   await store.rows('update promo_store.promotion_round_sums set amount = amount - 1');
   await play(bet('f'), bet('g'), bet('h'));
   expect(await sums()).toEqual([['bets', NORMAL, '4']]);
+  expect(await recount()).toMatchObject({ recounted: { damages: [] } });
   await play(refund());
   expect(await progress()).toEqual([]);
 });
@@ -213,9 +219,38 @@ test('a refund that has an earlier time than the removal takes back what a recou
   await store.rows(`update promo_store.refunds set refunded_at = v.removed_at - interval '1 second'
 from promo_store.promotion_versions v where v.removed_at is not null`);
   await fold();
-  const read = { applicationName: 'test', timeoutMs: 60_000 };
-  const recount = await inSnapshot(store.url, read, (reader) => recountPromotions(reader, 1));
-  expect(recount).toMatchObject({ type: 'counted', recounted: { damages: [], skipped: 0 } });
+  expect(await recount()).toMatchObject({ type: 'counted', recounted: { damages: [], skipped: 0 } });
+});
+
+test.each([
+  [
+    'is changed',
+    'update promo_store.promotion_round_sums set amount = amount + 1 where amount = 200',
+    /^the sum of the round number \d+ in \d{4}-\d\d is EUR 201, and its entries give EUR 200$/,
+  ],
+  [
+    'is missing',
+    'delete from promo_store.promotion_round_sums where amount = 200',
+    /^the sum of the round number \d+ in \d{4}-\d\d is nothing, and its entries give EUR 200$/,
+  ],
+  [
+    'is of another player',
+    `update promo_store.promotion_round_sums set player_ref = 'nobody' where amount = 200`,
+    /^the sum of the round number \d+ in \d{4}-\d\d is (nothing|EUR 200), and its entries give (nothing|EUR 200)$/,
+  ],
+])('a recount names a sum that %s, before a refund takes it back [P11] [P16]', async (_, damage, what) => {
+  store.damaged = true;
+  await apply(BETS, EURO);
+  await play(bet('a'), bet('b'), bet('c'), bet('d', { amount: '0.50' }), bet('e', { brand: 'second' }));
+  await attribute(store, 'r-a', BONUS, { brand: 'main' });
+  await fold();
+  expect(await recount()).toMatchObject({ recounted: { damages: [] } });
+  await store.rows(damage);
+  const source = 'acme/sum/once';
+  const found = await recount();
+  if (found.type !== 'counted') throw new Error(found.reason);
+  expect(new Set(found.recounted.damages.map((each) => each.source))).toEqual(new Set([source]));
+  for (const each of found.recounted.damages) expect(each.what).toMatch(what);
 });
 
 test('the invariants name a sum without a window [P16]', async () => {

@@ -38,7 +38,7 @@ export const verdictOf = (problems: readonly string[]): string =>
 const MAY_COUNT = `select to_regclass('promo_store.promotion_progress') is not null and has_schema_privilege('promo_store', 'usage')
   and has_table_privilege('promo_store.promotion_progress', 'select') and has_column_privilege('promo_store.history', 'player_ref', 'select')
   and has_table_privilege('promo_store.attribution_changes', 'select') and has_table_privilege('promo_store.erased_credits', 'select')
-  and has_table_privilege('promo_store.promotion_joins', 'select')`;
+  and has_table_privilege('promo_store.promotion_joins', 'select') and has_table_privilege('promo_store.promotion_round_sums', 'select')`;
 const ARE_COUNTED = 'select exists (select from promo.promotion_coverage)';
 
 export interface PromotionsPart {
