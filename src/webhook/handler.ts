@@ -11,7 +11,7 @@
 import type { IncomingMessage } from 'node:http';
 import { LIMITS } from '../contract/limits';
 import { maxValuesOf, readBody } from '../domain/event/request-body';
-import { type Clock, inTime, LATE } from '../lib/clock';
+import { inTime, LATE } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { Batcher } from './batcher';
 import { MAX_PIECES, readRequestBody } from './body';
@@ -24,7 +24,7 @@ import {
   type ReadRequest,
 } from './deciding';
 import { type Claimed, type RequestMode, readHead, targetIn } from './head';
-import { AnswerDeparture, type Departing, type Place, Places } from './places';
+import { type Departing, type Place, Places, releaseLater, untilLeft } from './places';
 import { makeReconciling, type ReconcileDeps } from './reconciling';
 import type { Reports } from './refusal-log';
 import { makeReplays } from './replays';
@@ -109,16 +109,15 @@ export interface Incoming extends Departing {
 interface SignedRequest {
   readonly incoming: Incoming;
   readonly connectionId: string;
+  readonly mode: RequestMode;
   readonly bytes: Buffer;
   readonly signature: string;
   /** When the signature is no longer valid, in milliseconds since 1970. */
   readonly expiresAt: number;
   /** The rest of the time for places and slot, in milliseconds. */
   readonly msLeft: () => number;
-  /** Releases the place for reading. */
-  readonly endReading: () => void;
-  /** Keeps that place until this answer has left. */
-  readonly keepReading: (answer: Promise<HttpAnswer>) => void;
+  /** The place for reading, still held. */
+  readonly place: Place;
 }
 
 export interface Handler {
@@ -171,69 +170,82 @@ export function makeHandler(deps: WebhookDeps): Handler {
     const target = targetIn(request.url ?? '');
     const named = target?.connectionId ?? null;
     const secrets = named === null ? [] : secretsOf(named);
-    const origin = {
-      ...{ requestId, address, isSigned: false },
-      // A path may hold any text, so only ids of known connections are logged.
-      connectionId: secrets.length > 0 ? named : null,
-    };
-    const head = readHead(request, target, secrets, {
-      ...{ now: now(), maxBytes, canReconcile: reconciling !== null },
-    });
-    const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
+    const canReconcile = reconciling !== null;
+    const head = readHead(request, target, secrets, { now: now(), maxBytes, canReconcile });
+    const signed = 'status' in head ? head : await readSigned(incoming, head);
+    const isSigned = !('status' in signed);
+    const given = isSigned ? await answerSigned(signed) : signed;
     // An undecided request was already reported, with its cause.
     const isReported = given === REFUSALS.undecided || given === REFUSALS.unanswered;
-    if (isRefusal(given) && !isReported) reports.refused(origin, given);
+    // A path may hold any text, so only ids of known connections are logged.
+    const connectionId = secrets.length > 0 ? named : null;
+    if (isRefusal(given) && !isReported)
+      reports.refused({ requestId, address, connectionId, isSigned }, given);
     return given;
   }
 
-  /** Reads the body, checks its signature, and goes on by the mode of the request. */
-  async function answerClaimed(
+  /**
+   * Takes a place for reading, reads the body, and checks its signature. A signed request keeps the place.
+   *
+   * @throws where the sender leaves before the end
+   */
+  async function readSigned(
     incoming: Incoming,
     { connectionId, mode, signed, secrets }: Claimed,
-    origin: { isSigned: boolean },
-  ): Promise<HttpAnswer> {
-    const { request, network } = incoming;
+  ): Promise<Refusal | SignedRequest> {
     const waitUntil = clock.now() + slotWithinMs;
     const msLeft = () => Math.max(0, waitUntil - clock.now());
     // Anyone can name a connection id, but not from the address of its true sender. So the address is part of
     // the key.
-    const from = incoming.hasSigned(connectionId) ? '' : network;
-    const sender = `${connectionId} ${from}`;
-    let evictReading = (): void => undefined;
+    const from = incoming.hasSigned(connectionId) ? '' : incoming.network;
     const readers = mode === 'decide' ? reading : readingRehearsals;
-    const place = await readers.take(sender, msLeft(), () => evictReading());
+    const place = await readers.take(`${connectionId} ${from}`, msLeft());
     if (typeof place === 'string') return noPlaceRefusal(place);
-    let [isRefusedLate, isKept] = [false, false];
     try {
-      incoming.onReading();
-      const body = readRequestBody(request, maxBytes);
-      evictReading = body.abort;
-      const read = await body.body;
-      evictReading = () => undefined;
-      if (read.type === 'too_large') return REFUSALS.tooLarge(maxBytes);
-      if (read.type === 'too_many_pieces') return REFUSALS.tooManyPieces(MAX_PIECES);
-      if (read.type === 'given_up') return REFUSALS.tooSlow;
-      const { bytes } = read;
+      const bytes = await readBytes(incoming, place);
+      if ('status' in bytes) {
+        place.release();
+        return bytes;
+      }
       const signature = validSignature(secrets, signed, bytes);
       if (signature === null) {
-        isRefusedLate = bytes.length > LARGE_BYTES;
-        return withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, bytes));
+        const refusal = withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, bytes));
+        releaseRefused(place, bytes);
+        return refusal;
       }
-      origin.isSigned = true;
       incoming.onSigned(connectionId);
-      const departure = new AnswerDeparture(clock, incoming);
-      evictReading = departure.hurry;
-      const endReading = () => place.release();
-      const keepReading = (answer: Promise<HttpAnswer>) => {
-        isKept = true;
-        void departure.ended(answer).then(endReading);
-      };
-      const decided = { signature, expiresAt: expiryOf(signed) };
-      const held = { endReading, keepReading };
-      return await answerSigned[mode]({ incoming, connectionId, bytes, msLeft, ...held, ...decided });
-    } finally {
-      if (isRefusedLate) evictReading = releaseLater(clock, place);
-      else if (!isKept) place.release();
+      const expiresAt = expiryOf(signed);
+      return { incoming, connectionId, mode, bytes, signature, expiresAt, msLeft, place };
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+
+  /** The whole body of a request, or its refusal. An evicted request stops reading. */
+  async function readBytes(incoming: Incoming, place: Place): Promise<Refusal | Buffer> {
+    incoming.onReading();
+    const { body, abort } = readRequestBody(incoming.request, maxBytes);
+    place.onEvicted = abort;
+    const read = await body;
+    place.onEvicted = () => undefined;
+    if (read.type === 'too_large') return REFUSALS.tooLarge(maxBytes);
+    if (read.type === 'too_many_pieces') return REFUSALS.tooManyPieces(MAX_PIECES);
+    return read.type === 'given_up' ? REFUSALS.tooSlow : read.bytes;
+  }
+
+  /** Releases the place of a refused request: later, where its body is large. */
+  function releaseRefused(place: Place, body: Buffer): void {
+    if (body.length > LARGE_BYTES) releaseLater(clock, place, REFUSED_FOR_MS);
+    else place.release();
+  }
+
+  async function answerSigned(signed: SignedRequest): Promise<HttpAnswer> {
+    try {
+      return await answerByMode[signed.mode](signed);
+    } catch (error) {
+      signed.place.release();
+      throw error;
     }
   }
 
@@ -241,38 +253,38 @@ export function makeHandler(deps: WebhookDeps): Handler {
    * Answers a signed request by its mode. Each holds the place for reading until it has its next place, or
    * until its answer has left.
    */
-  const answerSigned: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
-    async reconcile({ incoming, connectionId, bytes, msLeft, keepReading }) {
+  const answerByMode: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
+    async reconcile({ incoming, connectionId, bytes, msLeft, place }) {
       const answer = answerReconciliation(incoming, connectionId, bytes, msLeft());
-      keepReading(answer);
+      void untilLeft(clock, place, incoming, answer).then(() => place.release());
       return answerInTime(answer);
     },
-    async rehearse({ incoming, connectionId, bytes, msLeft, keepReading }) {
+    async rehearse({ incoming, connectionId, bytes, msLeft, place }) {
       const held = await rehearsing.take(connectionId, msLeft());
-      if (typeof held === 'string') return noPlaceRefusal(held);
+      if (typeof held === 'string') {
+        place.release();
+        return noPlaceRefusal(held);
+      }
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () => {
         // The store may answer later than the sender is answered.
         const answer = answerRehearsal(incoming, connectionId, bytes).finally(() => held.release());
-        keepReading(answer);
+        void untilLeft(clock, place, incoming, answer).then(() => place.release());
         return answerInTime(answer);
       });
     },
-    async decide({ incoming, connectionId, bytes, msLeft, endReading, signature, expiresAt }) {
-      const departure = new AnswerDeparture(clock, incoming);
-      let evict = departure.hurry;
-      const held = await deciding.take(connectionId, msLeft(), () => evict());
+    async decide({ incoming, connectionId, bytes, msLeft, place, signature, expiresAt }) {
+      const held = await deciding.take(connectionId, msLeft());
+      place.release();
       if (typeof held === 'string') return noPlaceRefusal(held);
-      endReading();
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () => {
         const decideFresh = () => answerDecision(incoming, connectionId, bytes, msLeft());
         const replay = replays.answer(connectionId, signature, expiresAt, decideFresh);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
         const isRefused = replay.answer.then(isRefusal, () => false);
-        void departure.ended(replay.answer).then(async () => {
-          const isSlowedDown = (await isRefused) && bytes.length > LARGE_BYTES && !departure.isAwaited;
-          if (isSlowedDown) evict = releaseLater(clock, held);
+        void untilLeft(clock, held, incoming, replay.answer).then(async () => {
+          if (await isRefused) releaseRefused(held, bytes);
           else held.release();
         });
         return answerInTime(replay.answer);
@@ -382,13 +394,4 @@ export function makeHandler(deps: WebhookDeps): Handler {
 /** The route of a request whose path is known. */
 function routeOf({ url = '' }: IncomingMessage): string {
   return ROUTES[signedUrlOf(url)?.route ?? 'events'].path;
-}
-
-/** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */
-function releaseLater(clock: Clock, place: Place): () => void {
-  const timer = clock.after(REFUSED_FOR_MS, () => place.release(), false);
-  return () => {
-    clock.cancel(timer);
-    place.release();
-  };
 }

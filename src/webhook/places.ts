@@ -19,6 +19,10 @@ export interface PlacesOptions {
 }
 
 export interface Place {
+  /** Others wait for the place, and its holder is slow. */
+  readonly isEvicted: boolean;
+  /** Called once the place is evicted: its holder must then release it soon. Does nothing while it cannot. */
+  onEvicted: () => void;
   /** Further calls do nothing. */
   release(): void;
 }
@@ -26,21 +30,18 @@ export interface Place {
 /** Why there was no place: the sender has its whole share, or there are too few places. */
 export type NoPlace = 'share' | 'short';
 
-interface Holder {
+interface HeldPlace extends Place {
   readonly sender: string;
   readonly since: number;
-  /** Asks the holder to release its place soon; null if the holder cannot. */
-  readonly evict: (() => void) | null;
   isEvicted: boolean;
 }
 
 interface Waiter {
-  readonly evict: (() => void) | null;
   readonly settle: (result: Place | NoPlace) => void;
 }
 
 export class Places {
-  private readonly holders = new Map<string, Set<Holder>>();
+  private readonly held = new Map<string, Set<HeldPlace>>();
   /** By sender, in the order of their turns. */
   private readonly queues = new Map<string, Waiter[]>();
   private taken = 0;
@@ -49,14 +50,10 @@ export class Places {
 
   constructor(private readonly options: PlacesOptions) {}
 
-  /**
-   * Takes a place for a sender, and waits at most `withinMs` for it.
-   *
-   * @param evict called once the holder is slow and others wait: it must then release its place soon
-   */
-  take(sender: string, withinMs: number, evict: (() => void) | null = null): Promise<Place | NoPlace> {
+  /** Takes a place for a sender, and waits at most `withinMs` for it. */
+  take(sender: string, withinMs: number): Promise<Place | NoPlace> {
     const { places, share, waitingShare, clock } = this.options;
-    if (this.taken < places && this.heldBy(sender) < share) return Promise.resolve(this.hold(sender, evict));
+    if (this.taken < places && this.heldBy(sender) < share) return Promise.resolve(this.hold(sender));
     if (this.queueOf(sender).length >= waitingShare) return Promise.resolve('share');
     if (this.waiting >= this.options.waiting && !this.shed(sender)) return Promise.resolve('short');
     return new Promise((resolve) => {
@@ -65,7 +62,6 @@ export class Places {
         resolve(this.heldBy(sender) >= share ? 'share' : 'short');
       });
       const waiter: Waiter = {
-        evict,
         settle(result) {
           clock.cancel(timer);
           resolve(result);
@@ -85,26 +81,29 @@ export class Places {
   }
 
   private heldBy(sender: string): number {
-    return this.holders.get(sender)?.size ?? 0;
+    return this.held.get(sender)?.size ?? 0;
   }
 
   private queueOf(sender: string): readonly Waiter[] {
     return this.queues.get(sender) ?? [];
   }
 
-  private hold(sender: string, evict: (() => void) | null): Place {
-    const holder: Holder = { sender, since: this.options.clock.now(), evict, isEvicted: false };
-    const held = this.holders.get(sender);
-    if (held === undefined) this.holders.set(sender, new Set([holder]));
-    else held.add(holder);
+  private hold(sender: string): Place {
+    const place: HeldPlace = {
+      ...{ sender, since: this.options.clock.now(), isEvicted: false, onEvicted: () => undefined },
+      release: () => this.release(place),
+    };
+    const held = this.held.get(sender);
+    if (held === undefined) this.held.set(sender, new Set([place]));
+    else held.add(place);
     this.taken++;
-    return { release: () => this.release(holder) };
+    return place;
   }
 
-  private release(holder: Holder): void {
-    const held = this.holders.get(holder.sender);
-    if (held === undefined || !held.delete(holder)) return;
-    if (held.size === 0) this.holders.delete(holder.sender);
+  private release(place: HeldPlace): void {
+    const held = this.held.get(place.sender);
+    if (held === undefined || !held.delete(place)) return;
+    if (held.size === 0) this.held.delete(place.sender);
     this.taken--;
     for (const [sender, [next]] of this.queues) {
       if (next === undefined || this.heldBy(sender) >= this.options.share) continue;
@@ -115,7 +114,7 @@ export class Places {
         this.queues.delete(sender);
         this.queues.set(sender, rest);
       }
-      next.settle(this.hold(sender, next.evict));
+      next.settle(this.hold(sender));
       return;
     }
   }
@@ -158,29 +157,27 @@ export class Places {
     for (const [sender, queue] of this.queues) {
       const isOwn = this.heldBy(sender) >= this.options.share;
       for (let count = 0; count < queue.length; count++) {
-        const slowest = this.slowestOf(isOwn ? [sender] : this.holders.keys(), before);
+        const slowest = this.slowestOf(isOwn ? [sender] : this.held.keys(), before);
         if (slowest === null) break;
         slowest.isEvicted = true;
-        slowest.evict?.();
+        slowest.onEvicted();
       }
     }
   }
 
-  /** The slowest holder of the sender with the most slow ones. */
-  private slowestOf(senders: Iterable<string>, before: number): Holder | null {
-    let most: readonly Holder[] = [];
+  /** The place of the slowest holder, of the sender with the most slow ones. */
+  private slowestOf(senders: Iterable<string>, before: number): HeldPlace | null {
+    let most: readonly HeldPlace[] = [];
     for (const sender of senders) {
-      const held = [...(this.holders.get(sender) ?? [])];
-      const slow = held.filter(
-        ({ evict, isEvicted, since }) => evict !== null && !isEvicted && since < before,
-      );
+      const held = [...(this.held.get(sender) ?? [])];
+      const slow = held.filter(({ isEvicted, since }) => !isEvicted && since < before);
       if (slow.length > most.length) most = slow;
     }
     return most[0] ?? null;
   }
 }
 
-// --- the departure of an answer
+// --- the end of a place
 
 /** The time to read an answer while another request waits for the place. */
 const READ_SOON_WITHIN_MS = 200;
@@ -193,37 +190,38 @@ export interface Departing {
 }
 
 /**
- * The departure of an answer. A request holds its place until its answer has left, so that unread answers
- * have a limit. Once another request waits for the place, the sender has to read its answer soon.
+ * Resolves once an answer is made and has left, or the work has failed. A request holds its place until then,
+ * so that unread answers have a limit. Once the place is evicted, the sender has to read its answer soon.
  */
-export class AnswerDeparture {
-  /** Whether another request waits for the place. */
-  isAwaited = false;
-  private isAnswered = false;
-  private limit: Timer | undefined;
-
-  constructor(
-    private readonly clock: Clock,
-    private readonly incoming: Departing,
-  ) {}
-
-  /** Called once another request waits for the place: see Places. */
-  readonly hurry = (): void => {
-    this.isAwaited = true;
-    this.limitUnread();
+export async function untilLeft(
+  clock: Clock,
+  place: Place,
+  departing: Departing,
+  answer: Promise<unknown>,
+): Promise<void> {
+  let isAnswered = false;
+  let limit: Timer | undefined;
+  const limitUnread = () => {
+    if (isAnswered && place.isEvicted)
+      limit ??= clock.after(READ_SOON_WITHIN_MS, () => departing.dropUnread(), false);
   };
+  place.onEvicted = limitUnread;
+  await Promise.allSettled([answer]);
+  isAnswered = true;
+  limitUnread();
+  await departing.sent;
+  clock.cancel(limit);
+}
 
-  /** Resolves once the answer is made and has left, or the work has failed. */
-  async ended(answer: Promise<unknown>): Promise<void> {
-    await Promise.allSettled([answer]);
-    this.isAnswered = true;
-    this.limitUnread();
-    await this.incoming.sent;
-    this.clock.cancel(this.limit);
+/** Releases a place after this time, or once it is evicted. */
+export function releaseLater(clock: Clock, place: Place, ms: number): void {
+  if (place.isEvicted) {
+    place.release();
+    return;
   }
-
-  private limitUnread(): void {
-    if (!this.isAnswered || !this.isAwaited) return;
-    this.limit ??= this.clock.after(READ_SOON_WITHIN_MS, () => this.incoming.dropUnread(), false);
-  }
+  const timer = clock.after(ms, () => place.release(), false);
+  place.onEvicted = () => {
+    clock.cancel(timer);
+    place.release();
+  };
 }

@@ -133,10 +133,12 @@ describe('places that senders share [W8]', () => {
     const places = new Places(LIMITS);
     const given: string[] = [];
     const held: Place[] = [];
-    const take = async (sender: string, withinMs = 3_000, giveUp?: () => void) => {
-      const place = await places.take(sender, withinMs, giveUp);
+    const take = async (sender: string, withinMs = 3_000, onEvicted = () => {}) => {
+      const place = await places.take(sender, withinMs);
       given.push(typeof place === 'string' ? `${sender}: ${place}` : sender);
-      if (typeof place !== 'string') held.push(place);
+      if (typeof place === 'string') return;
+      place.onEvicted = onEvicted;
+      held.push(place);
     };
     return { take, given, held };
   };
