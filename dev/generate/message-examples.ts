@@ -10,7 +10,7 @@ import { ACCEPTED, outcomeOf, type Reason } from '../../src/domain/verdict/reaso
 import { completionMessage, type OutboxEntry } from '../../src/promotion-publishing/completion-message';
 import { type CompletionChange, completionIdOf } from '../../src/promotions/completion';
 import type { PublishedAnswer } from '../../src/publishing/published-answer';
-import { VerdictWriter } from '../../src/publishing/verdict-topic';
+import { VerdictWriter } from '../../src/publishing/verdict-message';
 
 const CONNECTION: Connection = {
   ...{ no: 1, id: 'acme-stream', transport: 'kafka', topic: 'promo.event.v1' },

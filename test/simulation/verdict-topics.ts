@@ -5,9 +5,8 @@
 import type { Origin } from '../../src/intake/delivery';
 import type { TopicsProducer } from '../../src/kafka/producer';
 import { makeOperatorTopics } from '../../src/publishing/operator-topics';
-import { makePublishByOperator } from '../../src/publishing/publish-by-operator';
 import { NotAllPublished, type PublishVerdicts } from '../../src/publishing/published-answer';
-import { makePublishVerdicts } from '../../src/publishing/verdict-topic';
+import { makePublishByOperator, makePublishVerdicts } from '../../src/publishing/verdict-topic';
 import type { Point } from './faults';
 import { documentOf } from './plan';
 import { must } from './promise';

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { outcomeOf } from '../../../src/domain/verdict/reasons';
 import type { EncodedMessage } from '../../../src/kafka/protocol/record-batch-writer';
 import { makeOperatorTopics } from '../../../src/publishing/operator-topics';
-import { makePublishByOperator } from '../../../src/publishing/publish-by-operator';
 import { NotAllPublished, type PublishedAnswer } from '../../../src/publishing/published-answer';
+import { makePublishByOperator } from '../../../src/publishing/verdict-topic';
 import { aConnection } from '../../support/builders';
 
 const answerOf = (connection: PublishedAnswer['connection'], eventId = 'e-1'): PublishedAnswer => ({
