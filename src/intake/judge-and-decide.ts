@@ -8,7 +8,7 @@ import { PANIC } from '../domain/verdict/judge';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
 import { StaleReference } from '../ledger/failures';
 import type { PublishedFacts } from '../ledger/published-facts';
-import type { LedgerPart, NumberedPartition } from '../ledger/statements/find';
+import type { NumberedPartition, PartitionItems } from '../ledger/statements/find';
 import { at } from '../lib/at';
 import { messageOf } from '../lib/errors';
 import {
@@ -95,7 +95,7 @@ export function makeJudgeAndDecide({
       for (const { origin } of sections) rejectLimit?.admit(limitKeyOf(origin), reference);
       const prepared: Prepared = { items: [], unanswered: [], isPublished };
       let facts: PublishedFacts | null = null;
-      const parts: LedgerPart[] = [];
+      const parts: PartitionItems[] = [];
       for (const { origin, envelopes, expectedUpTo } of sections) {
         const from = prepared.items.length;
         prepare(prepared, reference, origin, envelopes, panic !== undefined);
@@ -134,7 +134,7 @@ export function makeJudgeAndDecide({
 
   /** Returns the function that sends the dead letters of a batch; undefined where the batch has none. */
   function deadLetterSending(
-    parts: readonly LedgerPart[],
+    parts: readonly PartitionItems[],
     unanswered: readonly Unanswered[],
     items: readonly Item[],
   ): (() => Promise<void>) | undefined {

@@ -21,7 +21,7 @@ import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
 import { type PublishedFacts, readFacts } from './published-facts';
-import type { LedgerPart } from './statements/find';
+import type { PartitionItems } from './statements/find';
 import * as find from './statements/find';
 import * as lock from './statements/lock';
 import { MAX_BATCH_EVENTS, type NamedRound, PlayerKeys } from './statements/lock';
@@ -36,7 +36,7 @@ export interface LedgerBatch {
    */
   readonly items: Item[];
   /** The Kafka partitions of the items, each once; none for the webhook. */
-  readonly parts: readonly LedgerPart[];
+  readonly parts: readonly PartitionItems[];
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
   /** True where batches of the same feeds collided recently: such batches wait for one another. */

@@ -21,7 +21,7 @@ import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, publishingRest, withoutRecord } from '../publishing/published-answer';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
-import { type BatchSize, type DecidedPrefix, endOf, LanePart, type PartResult, PartSize } from './part';
+import { type BatchSize, type DecidedPrefix, endOf, Part, type PartResult, PartSize } from './part';
 import { LanePosition, type PartitionStatus } from './position';
 import { NO_RECORDS, type QueueShares, type ReadRecords, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
@@ -46,7 +46,7 @@ export class Lane {
   /** Fetches are paused until more of the queue is decided. */
   isFetchPaused = false;
   /** The parts that are not answered yet: the one that the lane waits for, and one that is read ahead. */
-  private parts: LanePart[] = [];
+  private parts: Part[] = [];
   /** Resolves the wait for a batch; null where the lane is not ready. */
   private onGathered: (() => void) | null = null;
   /** The records that wait for a schema, once they are decoded. */
@@ -271,10 +271,10 @@ export class Lane {
   }
 
   /** Begins a part of a batch. */
-  begin(): LanePart {
+  begin(): Part {
     const front = this.parts.at(-1);
     const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
-    const part = new LanePart(front !== undefined, this.size.maxEvents, expectedUpTo);
+    const part = new Part(front !== undefined, this.size.maxEvents, expectedUpTo);
     this.parts.push(part);
     this.endReady();
     return part;
@@ -286,7 +286,7 @@ export class Lane {
    * @param mayOpen whether a further chunk may be decompressed
    * @returns null where the part has ended: its first record cannot be read, or needs a schema first
    */
-  async read(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
+  async read(part: Part, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
     const isFirst = part.records === 0;
     try {
       return await this.readOn(part, limit, mayOpen);
@@ -299,7 +299,7 @@ export class Lane {
   }
 
   /** As `read`. @throws where the first of these records cannot be read */
-  private async readOn(part: LanePart, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
+  private async readOn(part: Part, limit: BatchSize, mayOpen: boolean): Promise<ReadRecords | null> {
     const behind = this.parts.reduce((sum, { records }) => sum + records, 0);
     const most = Math.min(limit.events, part.maxEvents - part.records);
     const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
@@ -332,16 +332,16 @@ export class Lane {
    *
    * @param result null where the part was not decided, and has to be begun again
    */
-  end(part: LanePart, result: IntakeResult | null): void {
+  end(part: Part, result: IntakeResult | null): void {
     const front = this.parts[this.parts.indexOf(part) - 1];
     part.ended.resolve();
     part.result.resolve(this.settle(part, result, front));
   }
 
   private async settle(
-    part: LanePart,
+    part: Part,
     result: IntakeResult | null,
-    front: LanePart | undefined,
+    front: Part | undefined,
   ): Promise<PartResult> {
     await front?.result.promise.catch(() => undefined);
     let isWhole = false;
@@ -375,7 +375,7 @@ export class Lane {
   }
 
   /** Ends the part ahead of a part that was not decided as a whole. Its records are read again. */
-  private async voidAhead(ahead: LanePart | undefined): Promise<void> {
+  private async voidAhead(ahead: Part | undefined): Promise<void> {
     this.isContinuous = false;
     if (ahead === undefined) return;
     ahead.isVoid = true;

@@ -27,7 +27,7 @@ export interface DecidedPrefix {
   readonly decidedUpTo: number | null;
 }
 
-export class LanePart {
+export class Part {
   /** Its first record, once the records are read. */
   first: FirstRecord | undefined;
   /** How many records at the head of the queue belong to this part, until they are removed. */

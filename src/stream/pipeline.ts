@@ -30,7 +30,7 @@ import { at } from '../lib/at';
 import { asError } from '../lib/errors';
 import type { StreamDeps } from './deps';
 import type { Lane } from './lane';
-import { type BatchSize, endOf, type LanePart } from './part';
+import { type BatchSize, endOf, type Part } from './part';
 import { timeOf } from './position';
 
 /**
@@ -166,7 +166,7 @@ export class Pipeline {
     }
   }
 
-  private async decide(batch: Batch, gathered: readonly GatheredPart[]): Promise<void> {
+  private async decide(batch: Batch, gathered: readonly Gathered[]): Promise<void> {
     const { clock, intake } = this.deps;
     const deciding = gathered.filter(({ lane, part, envelopes }) => {
       if (part.isVoid || lane.isStopping) lane.end(part, null);
@@ -204,7 +204,7 @@ export class Pipeline {
     }
   }
 
-  private observe({ lane, part: { first } }: GatheredPart, answers: readonly Answer[], ms: number): void {
+  private observe({ lane, part: { first } }: Gathered, answers: readonly Answer[], ms: number): void {
     const nextOffset = endOf(answers.at(-1)?.envelope);
     if (first === undefined || nextOffset === null) return;
     this.observeAnswers(lane.partition, answers);
@@ -240,10 +240,10 @@ const LEAST_RUNS_OF_A_LANE = 4;
  */
 const GUARANTEED_SHARE = 1 / 2;
 
-/** A part with the records that are gathered so far. */
-interface GatheredPart {
+/** A lane in the batch that is gathered: its part, with the records so far. */
+interface Gathered {
   readonly lane: Lane;
-  readonly part: LanePart;
+  readonly part: Part;
   readonly envelopes: Envelope[];
   /** Timestamp of its last record. */
   readUpTo: number;
@@ -271,16 +271,16 @@ async function gather(
   lanes: readonly Lane[],
   areRoundsShared: boolean,
   batchEvents: number,
-): Promise<GatheredPart[]> {
+): Promise<Gathered[]> {
   const room: Room = {
     events: batchEvents,
     bytes: MAX_BATCH_BYTES,
     decompressedBytes: MAX_DECOMPRESSED_BYTES,
   };
   const runs = areRoundsShared ? Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE) : 1;
-  const run = partOf(room, 1 / runs);
-  const guaranteed = areRoundsShared ? partOf(room, GUARANTEED_SHARE / lanes.length) : run;
-  const gathered: GatheredPart[] = [];
+  const run = shareOf(room, 1 / runs);
+  const guaranteed = areRoundsShared ? shareOf(room, GUARANTEED_SHARE / lanes.length) : run;
+  const gathered: Gathered[] = [];
   for (const lane of lanes) {
     if (room.events <= 0 || room.bytes <= 0 || room.decompressedBytes <= 0) break;
     // Another batch may have taken its records meanwhile.
@@ -298,25 +298,25 @@ async function gather(
   return gathered;
 }
 
-const partOf = ({ events, bytes }: BatchSize, part: number): BatchSize => ({
-  events: Math.ceil(events * part),
-  bytes: Math.ceil(bytes * part),
+const shareOf = ({ events, bytes }: BatchSize, share: number): BatchSize => ({
+  events: Math.ceil(events * share),
+  bytes: Math.ceil(bytes * share),
 });
 
 /** By time. Of lanes at the same time, the one with fewer records. */
-function furthestBehind(gathered: readonly GatheredPart[]): GatheredPart | undefined {
-  let behind: GatheredPart | undefined;
+function furthestBehind(gathered: readonly Gathered[]): Gathered | undefined {
+  let behind: Gathered | undefined;
   for (const each of gathered)
     if (!each.isDrained && (behind === undefined || compareReadUpTo(each, behind) < 0)) behind = each;
   return behind;
 }
 
-function compareReadUpTo(a: GatheredPart, b: GatheredPart): number {
+function compareReadUpTo(a: Gathered, b: Gathered): number {
   return a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length;
 }
 
 /** Takes one run of records. @returns whether the lane takes part in the batch */
-async function takeRun(gathered: GatheredPart, run: BatchSize, room: Room): Promise<boolean> {
+async function takeRun(gathered: Gathered, run: BatchSize, room: Room): Promise<boolean> {
   const { lane, part, envelopes } = gathered;
   const limit = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
   const read = await lane.read(part, limit, room.decompressedBytes > 0);

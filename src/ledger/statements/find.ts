@@ -170,7 +170,7 @@ export async function findEvents(
 }
 
 /** The items of one Kafka partition in a batch: consecutive records, in their order. */
-export interface LedgerPart {
+export interface PartitionItems {
   readonly partition: NumberedPartition;
   /** Index of its first item in the batch. */
   readonly from: number;
@@ -185,15 +185,15 @@ export interface LedgerPart {
 }
 
 /** The items of a batch, and its partitions. */
-export interface Parts {
+export interface BatchItems {
   readonly items: readonly Item[];
-  readonly parts: readonly LedgerPart[];
+  readonly parts: readonly PartitionItems[];
 }
 
 /** Finds redelivered items without keys of their own. Reads nothing where all records are new. */
 export async function findRereadItems(
   session: Session,
-  { items, parts }: Parts,
+  { items, parts }: BatchItems,
   locked: readonly PartitionOffsets[],
 ): Promise<Omit<Known, 'rounds' | 'events' | 'tags'>> {
   const found = await Promise.all(
@@ -217,7 +217,7 @@ export async function findRereadItems(
 const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
 
 export function sourcesOf(
-  { from, to }: LedgerPart,
+  { from, to }: PartitionItems,
   items: readonly Item[],
 ): { first: Coordinates | undefined; last: Coordinates | undefined } {
   return { first: items[from]?.source ?? undefined, last: items[to - 1]?.source ?? undefined };

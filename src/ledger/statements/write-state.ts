@@ -8,7 +8,7 @@ import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Write } from '../../postgres/pipeline';
 import type { Session, Statement } from '../../postgres/transaction';
-import { type LedgerPart, type PartitionOffsets, type Parts, sourcesOf } from './find';
+import { type BatchItems, type PartitionItems, type PartitionOffsets, sourcesOf } from './find';
 import { type NamedRound, NO_SUMS, SUM_NAMES } from './lock';
 
 /** The order in which rounds are written. */
@@ -162,7 +162,7 @@ export interface Counted extends Counts {
 
 /** The batch's changes to the rows of its partitions. */
 export function countedOf(
-  { items, parts }: Parts,
+  { items, parts }: BatchItems,
   decisions: readonly Decision[],
   locked: readonly PartitionOffsets[],
 ): Counted[] {
@@ -187,7 +187,7 @@ export function countedOf(
  * answered again can only raise it. So can a replay, unless it leaves a gap in front.
  */
 function offsetsAfter(
-  part: LedgerPart,
+  part: PartitionItems,
   items: readonly Item[],
   decisions: readonly Decision[],
   locked: PartitionOffsets,
