@@ -133,19 +133,6 @@ function refusalFor(undecided: Error | null): Refusal | null {
   return undecided instanceof OperatorSuspended ? REFUSALS.suspended : null;
 }
 
-export function publishingOf({
-  publishVerdicts,
-  isPerOperator = false,
-  clock,
-  logger,
-  metrics,
-  ended,
-}: DecidingDeps): Publishing | null {
-  if (publishVerdicts === null) return null;
-  const onFailure = () => metrics.retries.inc({ class: 'undecided' });
-  return makePublishing({ publishVerdicts, isPerOperator, clock, logger, onFailure, ended });
-}
-
 function envelopeOf(payload: JsonText, index: number): Envelope {
   const { bytes, from, to } = payload;
   return {
@@ -177,15 +164,9 @@ export interface Publishing {
   publish(origin: WebhookRequest, answers: readonly PublishedAnswer[]): Promise<void>;
 }
 
-export interface PublishingDeps {
+export interface PublishingDeps
+  extends Pick<DecidingDeps, 'isPerOperator' | 'clock' | 'logger' | 'metrics' | 'ended'> {
   readonly publishVerdicts: PublishVerdicts<WebhookRequest>;
-  /** Whether each operator has a topic of its own. */
-  readonly isPerOperator?: boolean;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Called after each failure. */
-  readonly onFailure: () => void;
-  readonly ended: AbortSignal;
 }
 
 /** Answers that are published one after the other. */
@@ -208,7 +189,7 @@ export function makePublishing({
   isPerOperator = false,
   clock,
   logger,
-  onFailure,
+  metrics,
   ended,
 }: PublishingDeps): Publishing {
   const queues = new Map<string, Queue>();
@@ -229,7 +210,7 @@ export function makePublishing({
       } catch (error) {
         if (ended.aborted) throw error;
         const waitMs = backoffMs(++queue.failures);
-        onFailure();
+        metrics.retries.inc({ class: 'undecided' });
         logger.warn(
           { failures: queue.failures, waitMs, error: messageOf(error) },
           'cannot publish verdicts, retrying',

@@ -19,8 +19,8 @@ import {
   type DecidedRequest,
   type DecidingDeps,
   makeDeciding,
+  makePublishing,
   makeRehearsing,
-  publishingOf,
   type ReadRequest,
 } from './deciding';
 import { type Claimed, type RequestMode, readHead, targetIn } from './head';
@@ -141,7 +141,7 @@ export interface HandlerLoad {
 }
 
 export function makeHandler(deps: WebhookDeps): Handler {
-  const { clock, secretsOf, now, maxBytes, maxEvents, metrics, reports } = deps;
+  const { clock, secretsOf, now, maxBytes, maxEvents, metrics, publishVerdicts, reports } = deps;
   const { slotWithinMs = SLOT_WITHIN_MS, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const { observe = (_route, _traceparent, _began, answer) => answer() } = deps;
   const limits = { maxEvents, maxValues: maxValuesOf(maxEvents) };
@@ -151,7 +151,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
   const readingRehearsals = new Places({ clock, ...READING_REHEARSALS });
   const rehearseRequest = makeRehearsing(deps, reports);
   const reconciling = deps.reconciliation === undefined ? null : makeReconciling(deps.reconciliation, clock);
-  const publishing = publishingOf(deps);
+  const publishing = publishVerdicts === null ? null : makePublishing({ ...deps, publishVerdicts });
   const replays = makeReplays<HttpAnswer>({
     now,
     // A refusal is not kept: a retry may be answered otherwise.

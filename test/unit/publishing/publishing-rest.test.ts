@@ -8,6 +8,7 @@ import {
   publishingRest,
 } from '../../../src/publishing/published-answer';
 import { makeLogger } from '../../../src/telemetry/logger';
+import { makeMetrics } from '../../../src/telemetry/metrics';
 import { makePublishing } from '../../../src/webhook/deciding';
 import { aConnection } from '../../support/builders';
 
@@ -55,7 +56,7 @@ test('a topic that refuses blocks the webhook connections of its operator alone 
         }),
     },
     logger: makeLogger('silent'),
-    onFailure: () => undefined,
+    metrics: makeMetrics('webhook'),
     ended: NEVER,
   });
   const ofBeta = publishing.publish({ connectionId: 'of-beta' }, [answerOf('beta', 1)]);
