@@ -5,7 +5,7 @@
  * The pseudonyms of a new key are computed from the players of the present one, and then shown all at once.
  * Slices wait meanwhile. Each step is a transaction that locks the row of the fold, as a slice does.
  */
-import { HOLD, lockFold } from '../fold/statements';
+import { deleteSome, deletionOf, HOLD, lockFold } from '../fold/statements';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import type { PseudonymKey } from './pseudonym';
 import { addPseudonyms, type Player, PSEUDONYMS_FOLD } from './pseudonyms';
@@ -17,7 +17,7 @@ export interface RotationOptions {
   readonly keys: readonly [PseudonymKey, PseudonymKey | undefined];
   /** Show pseudonyms of a new key although the process does not have the present one. */
   readonly replacesLostKey: boolean;
-  /** Players of one transaction. */
+  /** Players that get a pseudonym in one transaction. */
   readonly most?: number;
 }
 
@@ -58,11 +58,7 @@ where p.key_no = $1::smallint and (p.operator_id, p.player_ref) > ($3, $4)
   and not exists (select from promo_store.pseudonyms n where n.key_no = $2::smallint and n.operator_id = p.operator_id and n.player_ref = p.player_ref)
 order by p.operator_id, p.player_ref limit $5`,
 };
-const FORGET: Statement = {
-  name: 'rotation_forget',
-  text: `with gone as (delete from promo_store.pseudonyms where ctid = any(array(
-  select ctid from promo_store.pseudonyms where key_no = $1::smallint limit $2)) returning 1) select count(*) from gone`,
-};
+const FORGET = deletionOf('rotation_forget', 'pseudonyms', 'key_no = $1::smallint');
 const FORGET_KEY: Statement = {
   name: 'rotation_forget_key',
   text: 'delete from promo_store.pseudonym_keys where key_no = $1',
@@ -136,8 +132,7 @@ export function makeRotation(
   ): Promise<RotationStep> {
     const over = others.find(({ id, state }) => state !== 'former' || id !== former?.id);
     if (over === undefined) return { kind: 'settled' };
-    const [[count] = []] = await session.query(FORGET, [over.no, most]);
-    if (Number(count) === most) return { kind: 'part' };
+    if ((await deleteSome(session, [FORGET], [over.no])) > 0) return { kind: 'part' };
     await session.query(FORGET_KEY, [over.no]);
     return { kind: 'forgotten', keyId: over.id };
   }
