@@ -94,7 +94,6 @@ export function makeJudgeAndDecide({
     try {
       for (const { origin } of sections) rejectLimit?.admit(limitKeyOf(origin), reference);
       const prepared: Prepared = { items: [], unanswered: [], isPublished };
-      let facts: PublishedFacts | null = null;
       const parts: PartitionItems[] = [];
       for (const { origin, envelopes, expectedUpTo } of sections) {
         const from = prepared.items.length;
@@ -104,10 +103,8 @@ export function makeJudgeAndDecide({
       }
       const { items, unanswered } = prepared;
       if (parts.length > 0) sharedRounds?.observe(items);
-      const decisions = await ledger.decideBatch({
-        items,
-        parts,
-        reference,
+      const { decisions, facts } = await ledger.decideBatch({
+        ...{ items, parts, reference, isPublished },
         ...options,
         beforeWrites:
           rejectLimit &&
@@ -115,11 +112,6 @@ export function makeJudgeAndDecide({
             for (const [key, ofKey] of decisionsByLimitKey(sections, decided))
               checked.push(rejectLimit.check(key, reference, ofKey));
           }),
-        onFacts: isPublished
-          ? (read) => {
-              facts = read;
-            }
-          : undefined,
         beforeCommit: deadLetterSending(parts, unanswered, items),
         ...(panic === undefined
           ? {}

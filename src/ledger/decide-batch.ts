@@ -47,8 +47,8 @@ export interface LedgerBatch {
   readonly whenSent?: (() => void) | undefined;
   /** Receives the decisions before any write. An error that it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
-  /** Receives what the publication of the decisions needs. Absent where nothing is published. */
-  readonly onFacts?: ((facts: PublishedFacts) => void) | undefined;
+  /** Whether the decisions are published: the facts that their messages need are read then. */
+  readonly isPublished?: boolean;
   /** Runs last before the commit, which then takes its own round trip. An error rolls the batch back. */
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
@@ -60,12 +60,19 @@ export interface LedgerBatch {
  */
 export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
+/** The result of a batch: a decision on each item. */
+export interface LedgerDecisions {
+  readonly decisions: readonly Decision[];
+  /** Null where nothing is published. */
+  readonly facts: PublishedFacts | null;
+}
+
 /** The intake's interface to the store. */
 export interface Ledger {
   /** The number that identifies a Kafka partition in the store. @throws LostRace, StoreError */
   partitionNo(source: TopicPartition): Promise<number>;
   /** See `decideBatch`. */
-  decideBatch(batch: LedgerBatch): Promise<readonly Decision[]>;
+  decideBatch(batch: LedgerBatch): Promise<LedgerDecisions>;
 }
 
 export interface LedgerOptions {
@@ -122,7 +129,7 @@ const FEW_EVENTS = 500;
 const MANY_TIMES_FEW = 8;
 
 /**
- * Decides a batch in one transaction and returns the decision on each item.
+ * Decides a batch in one transaction.
  *
  * @param fewEvents see FEW_EVENTS
  * @param stepEnded called at the end of each step, to measure it
@@ -137,11 +144,11 @@ export async function decideBatch(
   fewEvents = FEW_EVENTS,
   stepEnded: (step: LedgerStep) => void = () => undefined,
   playerKeys = new PlayerKeys(),
-): Promise<readonly Decision[]> {
+): Promise<LedgerDecisions> {
   if (batch.items.length > MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
-  const decisions = await inTransaction(store, async (session) => {
+  const result = await inTransaction(store, async (session) => {
     stepEnded('connect');
-    const { decisions, changed, writes } = await decideUnderLocks(
+    const { decisions, facts, changed, writes } = await decideUnderLocks(
       session,
       batch,
       fewEvents,
@@ -156,15 +163,14 @@ export async function decideBatch(
       batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
     ]);
     await batch.beforeCommit?.();
-    return decisions;
+    return { decisions, facts };
   });
   stepEnded('write');
-  return decisions;
+  return result;
 }
 
 /** A decided batch. All its rows are made before the commit is sent: a commit can then miss none of them. */
-interface DecidedBatch {
-  readonly decisions: readonly Decision[];
+interface DecidedBatch extends LedgerDecisions {
   /** Settles once everything that is sent so far is done. */
   readonly changed: Promise<unknown>;
   /** The rest of the rows that the batch adds. */
@@ -217,7 +223,7 @@ async function decideUnderLocks(
   const known = { ...redelivered, events: decided, rounds: roundsById, decidedRounds, tags };
   const { decisions, changedRounds } = decide(batch.items, known);
   batch.beforeWrites?.(decisions);
-  batch.onFacts?.(await readFacts(session, batch.items, decisions, known, nowMicros));
+  const facts = batch.isPublished ? await readFacts(session, batch.items, decisions, known, nowMicros) : null;
 
   const { fresh, resends, unstored } = toWrite(batch.items, decisions, firstNo);
   const named = roundsOf(fresh, roundsById);
@@ -257,7 +263,7 @@ async function decideUnderLocks(
     ...events.copyFaults(fresh, nowMicros),
   );
   stepEnded('decide');
-  return { decisions, changed: Promise.all(sent), writes };
+  return { decisions, facts, changed: Promise.all(sent), writes };
 }
 
 function nextTick(): Promise<void> {

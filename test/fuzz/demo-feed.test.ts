@@ -62,7 +62,7 @@ async function decideFeed(records: readonly FeedRecord[]) {
   const known = nothingKnown();
   const intake = makeIntake({
     ledger: {
-      decideBatch: async ({ items }) => decide(items, known).decisions,
+      decideBatch: async ({ items }) => ({ decisions: decide(items, known).decisions, facts: null }),
       partitionNo: async ({ topic }) => [...reference.topics.keys()].indexOf(topic),
     },
     references: { current: async () => reference, reload: async () => reference },

@@ -63,7 +63,10 @@ async function turnsOf(batches: number, races: readonly number[]): Promise<boole
       decideBatch: async ({ items, contended }: Batch) => {
         turns.push(contended === true);
         if (races.includes(turns.length - 1)) throw new LostRace('another writer was first');
-        return items.map(() => ({ type: 'unstored', deadLetter: null, redelivered: false }));
+        return {
+          decisions: items.map(() => ({ type: 'unstored', deadLetter: null, redelivered: false })),
+          facts: null,
+        };
       },
     }),
   });

@@ -102,8 +102,10 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     {
       ledger: (ledger) => ({
         ...ledger,
-        decideBatch: async ({ items }) =>
-          items.map(() => ({ type: 'unstored', deadLetter: null, redelivered: false })),
+        decideBatch: async ({ items }) => ({
+          decisions: items.map(() => ({ type: 'unstored', deadLetter: null, redelivered: false })),
+          facts: null,
+        }),
       }),
     },
     null,
@@ -181,8 +183,11 @@ function spanning(ledger: Ledger): Ledger {
         before !== undefined && isOther ? [{ ...before, eventId: `${before.eventId}-again` }] : [];
       before = keyed ?? before;
       const count = batch.items.length;
-      const decisions = await ledger.decideBatch({ ...batch, items: [...batch.items, ...others] });
-      return decisions.slice(0, count);
+      const { decisions, facts } = await ledger.decideBatch({
+        ...batch,
+        items: [...batch.items, ...others],
+      });
+      return { decisions: decisions.slice(0, count), facts };
     },
   };
 }
