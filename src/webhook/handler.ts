@@ -254,12 +254,14 @@ export function makeHandler(deps: WebhookDeps): Handler {
    * until its answer has left.
    */
   const answerByMode: Readonly<Record<RequestMode, (signed: SignedRequest) => Promise<HttpAnswer>>> = {
-    async reconcile({ incoming, connectionId, bytes, msLeft, place }) {
-      const answer = answerReconciliation(incoming, connectionId, bytes, msLeft());
+    async reconcile(signed) {
+      const { incoming, place } = signed;
+      const answer = answerReconciliation(signed);
       void untilLeft(clock, place, incoming, answer).then(() => place.release());
       return answerInTime(answer);
     },
-    async rehearse({ incoming, connectionId, bytes, msLeft, place }) {
+    async rehearse(signed) {
+      const { incoming, connectionId, msLeft, place } = signed;
       const held = await rehearsing.take(connectionId, msLeft());
       if (typeof held === 'string') {
         place.release();
@@ -268,19 +270,19 @@ export function makeHandler(deps: WebhookDeps): Handler {
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () => {
         // The store may answer later than the sender is answered.
-        const answer = answerRehearsal(incoming, connectionId, bytes).finally(() => held.release());
+        const answer = answerRehearsal(signed).finally(() => held.release());
         void untilLeft(clock, place, incoming, answer).then(() => place.release());
         return answerInTime(answer);
       });
     },
-    async decide({ incoming, connectionId, bytes, msLeft, place, signature, expiresAt }) {
+    async decide(signed) {
+      const { incoming, connectionId, bytes, msLeft, place, signature, expiresAt } = signed;
       const held = await deciding.take(connectionId, msLeft());
       place.release();
       if (typeof held === 'string') return noPlaceRefusal(held);
       const { request, began } = incoming;
       return observe(routeOf(request), request.headers.traceparent, began, () => {
-        const decideFresh = () => answerDecision(incoming, connectionId, bytes, msLeft());
-        const replay = replays.answer(connectionId, signature, expiresAt, decideFresh);
+        const replay = replays.answer(connectionId, signature, expiresAt, () => answerDecision(signed));
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
         const isRefused = replay.answer.then(isRefusal, () => false);
         void untilLeft(clock, held, incoming, replay.answer).then(async () => {
@@ -292,14 +294,14 @@ export function makeHandler(deps: WebhookDeps): Handler {
     },
   };
 
-  async function answerDecision(
-    { requestId, address }: Incoming,
-    connectionId: string,
-    body: Buffer,
-    withinMs: number,
-  ): Promise<HttpAnswer> {
+  async function answerDecision({
+    incoming: { requestId, address },
+    connectionId,
+    bytes,
+    msLeft,
+  }: SignedRequest): Promise<HttpAnswer> {
     const sent = { requestId, address, connectionId };
-    const read = readEvents(body);
+    const read = readEvents(bytes);
     if ('status' in read) return read;
     if (publishing?.isBlocked(connectionId)) {
       reports.undecided(sent, 'kafka', 'verdicts cannot be published now');
@@ -307,27 +309,16 @@ export function makeHandler(deps: WebhookDeps): Handler {
     }
     metrics.webhookInProgress.inc();
     try {
-      const { answer, published } = await batcher.decide(
-        connectionId,
-        { requestId, address, ...read },
-        withinMs,
-      );
-      return (await isPublished(published, sent)) ? answer : REFUSALS.undecided;
+      const request = { requestId, address, ...read };
+      const { answer, published } = await batcher.decide(connectionId, request, msLeft());
+      if (published === null) return answer;
+      const refuse = (error: unknown) => {
+        reports.undecided(sent, 'kafka', messageOf(error));
+        return REFUSALS.undecided;
+      };
+      return await published.then(() => answer, refuse);
     } finally {
       metrics.webhookInProgress.dec();
-    }
-  }
-
-  async function isPublished(
-    published: Promise<void> | null,
-    sent: Parameters<Reports['undecided']>[0],
-  ): Promise<boolean> {
-    try {
-      await published;
-      return true;
-    } catch (error) {
-      reports.undecided(sent, 'kafka', messageOf(error));
-      return false;
     }
   }
 
@@ -345,24 +336,24 @@ export function makeHandler(deps: WebhookDeps): Handler {
    * The answer is never that of an earlier request: the signature does not cover the address, so a real
    * request may have it, too.
    */
-  async function answerRehearsal(
-    { requestId, address }: Incoming,
-    connectionId: string,
-    body: Buffer,
-  ): Promise<HttpAnswer> {
-    const read = readEvents(body);
+  async function answerRehearsal({
+    incoming: { requestId, address },
+    connectionId,
+    bytes,
+  }: SignedRequest): Promise<HttpAnswer> {
+    const read = readEvents(bytes);
     return 'status' in read ? read : rehearseRequest(connectionId, { requestId, address, ...read });
   }
 
   /** It needs no replays: it changes nothing, so the same request may be answered twice. */
-  async function answerReconciliation(
-    { requestId, address }: Incoming,
-    connectionId: string,
-    body: Buffer,
-    withinMs: number,
-  ): Promise<HttpAnswer> {
+  async function answerReconciliation({
+    incoming: { requestId, address },
+    connectionId,
+    bytes,
+    msLeft,
+  }: SignedRequest): Promise<HttpAnswer> {
     try {
-      return (await reconciling?.answer(connectionId, body, withinMs)) ?? REFUSALS.noSuchPath;
+      return (await reconciling?.answer(connectionId, bytes, msLeft())) ?? REFUSALS.noSuchPath;
     } catch (error) {
       reports.undecided({ requestId, address, connectionId }, 'store', messageOf(error));
       return REFUSALS.unanswered;
