@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import type { Intake } from '../intake/intake';
-import type { ReadCluster, ReadDecidedUpTo } from '../kafka/mirrored-offsets';
+import type { ReadCluster, ReadDecidedUpTo } from '../kafka/commit-notes';
 import type { RecordSource } from '../kafka/port';
 import type { Clock } from '../lib/clock';
 import type { TopicPartition } from '../lib/topic-partition';

@@ -7,8 +7,8 @@
  */
 
 import { LostElsewhere, RewindNotCommitted } from '../intake/undecided';
-import { readMirroredOffset } from '../kafka/mirrored-offsets';
-import type { CommitNote, OffsetToCommit } from '../kafka/port';
+import { type CommitNote, readMirroredOffset } from '../kafka/commit-notes';
+import type { OffsetToCommit } from '../kafka/port';
 import type { StreamRecord } from '../kafka/protocol/record';
 import { messageOf } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';

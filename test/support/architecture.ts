@@ -69,7 +69,7 @@ export const LAYERS = {
   },
   'kafka/protocol': { files: /^src\/kafka\/protocol\//, mayImport: ['lib'] },
   'kafka/port': {
-    files: /^src\/kafka\/(port|mirrored-offsets)\.ts$/,
+    files: /^src\/kafka\/(port|commit-notes)\.ts$/,
     mayImport: ['lib', 'kafka/protocol'],
   },
   'kafka/client/patches': {

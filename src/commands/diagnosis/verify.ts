@@ -5,8 +5,8 @@ import { printLines } from '../../cli/output';
 import { readConfig } from '../../config/config';
 import { type Position, readPositions } from '../../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../../kafka/client/client';
+import { mirroredFrom } from '../../kafka/commit-notes';
 import { type Ranges, type Readable, readableRecords } from '../../kafka/consumer/range-reader';
-import { mirroredFrom } from '../../kafka/mirrored-offsets';
 import {
   type ElsewherePartition,
   type Gap,

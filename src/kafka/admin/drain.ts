@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
 import { keyOf } from '../../lib/topic-partition';
-import { type ReadCluster, type ReadDecidedUpTo, readMirroredOffset } from '../mirrored-offsets';
+import { type ReadCluster, type ReadDecidedUpTo, readMirroredOffset } from '../commit-notes';
 import { type Committed, makeCommittedOffsets, type Watermarks, watermarks } from './offsets';
 
 const DRAIN_CHECK_MS = 250;

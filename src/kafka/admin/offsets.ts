@@ -5,7 +5,7 @@
 import type { Admin, Kafka } from 'kafkajs';
 import { keyOf, type TopicPartition } from '../../lib/topic-partition';
 import { connectedAdmin, offsetOf } from '../client/client';
-import { type CommitNote, readCommitNote } from '../port';
+import { type CommitNote, readCommitNote } from '../commit-notes';
 
 /** The range of offsets of a partition. */
 export interface Watermarks extends TopicPartition {

@@ -13,7 +13,8 @@ import {
   TOPIC_AUTHORIZATION_FAILED,
   UNKNOWN_TOPIC_OR_PARTITION,
 } from '../client/patches/fetch';
-import { commitNote, type OffsetToCommit, readCommitNote, type SourceListener } from '../port';
+import { commitNote, readCommitNote } from '../commit-notes';
+import type { OffsetToCommit, SourceListener } from '../port';
 
 /** Commit errors that concern one partition alone. The commits of the other partitions are not affected. */
 const ERRORS_OF_ONE: ReadonlySet<number> = new Set([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED]);

@@ -9,7 +9,7 @@
  * - The listener gets the id of the group's cluster: DNS may lead to another cluster by now.
  */
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup';
-import { clusterIdIn } from '../../port';
+import { clusterIdIn } from '../../commit-notes';
 import { answerListener } from './fetch';
 
 /** Number of running joins, by member: the fetches of two brokers may each begin one. */

@@ -1,7 +1,6 @@
 /** The notes beside committed offsets: of older versions, of other clusters, and of other programs. */
 
-import { mirroredFrom } from '../../../src/kafka/mirrored-offsets';
-import { commitNote, readCommitNote } from '../../../src/kafka/port';
+import { commitNote, mirroredFrom, readCommitNote } from '../../../src/kafka/commit-notes';
 
 it('of the first cluster has the form that older versions write and read [U9]', () => {
   expect(commitNote({ upTo: 7, cluster: '' })).toBe('promo-intake 7');
