@@ -35,7 +35,6 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '32MB',
   // Nothing has to survive a crash.
   fsync: 'off',
-  synchronous_commit: 'off',
   full_page_writes: 'off',
   wal_level: 'minimal',
   max_wal_senders: '0',

@@ -115,6 +115,10 @@ describe('a running intake', () => {
     expect(Number(seconds)).toBeLessThan(READY_WITHIN_S);
   });
 
+  test('says at once that it starts', () => {
+    expect(trying.command.output()).toMatch(/^starting a throwaway Postgres/);
+  });
+
   test('decides the commands of its output, pasted into a shell twice', async () => {
     const commands = /^body=[\s\S]*?^curl .*$/m.exec(trying.command.output())?.[0] ?? '';
     const paste = () => promisify(execFile)('sh', ['-c', commands]);
@@ -154,6 +158,16 @@ describe('a running intake', () => {
       events: [{ no: 3, sentence: expect.stringContaining('is duplicate of accepted.') }],
     });
     expect((await eventsOf(trying, '?connection=other')).json.events).toEqual([]);
+  });
+
+  test('has a database that the other commands read, by the address of its output', async () => {
+    const [, DATABASE_URL = ''] = /^ +database +(\S+)$/m.exec(trying.command.output()) ?? [];
+    const tail = new RunningCommand(['tail', '--connection', CONNECTION], { DATABASE_URL });
+    await until('tail follows', READY_DEADLINE_MS, () => tail.output().includes('following the verdicts'));
+    await trying.send(aBet({ event_id: 'followed' }));
+    await until('the verdict', READY_DEADLINE_MS, () => tail.output().includes('bet followed'));
+    expect(tail.output()).not.toContain('warning');
+    expect((await tail.stop(END_DEADLINE_MS)).code).toBe(0);
   });
 
   test('lists a refused request with the reason of its refusal', async () => {

@@ -59,6 +59,7 @@ export async function tryIntake(options: Options): Promise<number> {
   }
   const [metrics, logger] = [makeMetrics('webhook'), makeLogger('warn', 'stderr')];
   const log = makeEventLog(Date.now);
+  console.error('starting a throwaway Postgres; this takes some seconds');
 
   return serveInTerminal(
     {
