@@ -60,6 +60,29 @@ where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3) - i
 order by verdict_id limit ${PAGE}`,
 });
 
+/** The connections in force that fit conditions. Only their events can get verdicts. */
+export interface FollowedConnections {
+  readonly count: number;
+  /** Of them, the connections for tests. */
+  readonly tests: number;
+}
+
+const CONNECTIONS = {
+  name: 'followed_connections',
+  text: `select count(*), count(*) filter (where is_test) from promo.connections
+where ($1::text is null or operator_id = $1) and ($2::text is null or connection_id = $2)`,
+};
+
+/** @throws StoreError */
+export async function followedConnections(
+  store: Store,
+  filters: VerdictFilters,
+): Promise<FollowedConnections> {
+  const { operator = null, connection = null } = filters;
+  const [row] = await inTransaction(store, (session) => session.query(CONNECTIONS, [operator, connection]));
+  return { count: Number(row?.[0]), tests: Number(row?.[1]) };
+}
+
 /** The store cannot say which transactions are in flight. */
 export class IsReplica extends Error {
   override readonly name = 'IsReplica';

@@ -82,6 +82,21 @@ test('the curl command of sign is accepted, and --verify finds what was changed 
     });
   }));
 
+test('tail warns where its conditions let no verdict come [T1]', () =>
+  withWebhook({}, async ({ world }) => {
+    const warningOf = async (...conditions: readonly string[]) => {
+      const tail = start(['tail', ...conditions], { DATABASE_URL: world.databaseUrl });
+      await until('tail follows', 20_000, async () => tail.said.errors.includes('following the verdicts'));
+      tail.child.kill('SIGINT');
+      await tail.ended;
+      return /^warning: (.*)$/m.exec(tail.said.errors)?.[1] ?? null;
+    };
+    expect(await warningOf('--connection', HOOK)).toBeNull();
+    expect(await warningOf('--connection', 'none')).toMatch(/^no connection in force has these names/);
+    expect(await warningOf('--operator', 'none', '--connection', HOOK)).toMatch(/^no connection in force/);
+    expect(await warningOf('--connection', HOOK, '--test')).toMatch(/leave out --test$/);
+  }));
+
 test('tail prints each verdict once with its remedy, survives a lost connection, and ends by Ctrl-C [T1]', () =>
   withWebhook({}, async ({ world, send }) => {
     await send(aBet({ event_id: 'before' }));

@@ -6,7 +6,13 @@ import { isOutputLost, print } from '../../cli/output';
 import { readConfig } from '../../config/config';
 import { nameOf, REASONS } from '../../domain/verdict/reasons';
 import { isStoreAway } from '../../ledger/failures';
-import { type FollowedVerdict, followVerdicts, type VerdictFilters } from '../../ledger/verdict-tail';
+import {
+  type FollowedConnections,
+  type FollowedVerdict,
+  followedConnections,
+  followVerdicts,
+  type VerdictFilters,
+} from '../../ledger/verdict-tail';
 import { backoffMs } from '../../lib/backoff';
 import { systemClock } from '../../lib/clock';
 import { inOneLine } from '../../lib/printable';
@@ -29,6 +35,8 @@ export async function tail({ filters, json }: TailCommandOptions, stop: AbortSig
   const pool = makePool(options, makeLogger('silent'));
   try {
     const verdicts = await followVerdicts(pool, filters);
+    const silent = whySilent(filters, await followedConnections(pool, filters));
+    if (silent !== null) console.error(`warning: ${silent}`);
     console.error('following the verdicts that are decided from now on; Ctrl-C ends it');
     let failures = 0;
     while (!stop.aborted && !isOutputLost()) {
@@ -53,6 +61,15 @@ export async function tail({ filters, json }: TailCommandOptions, stop: AbortSig
   } finally {
     await pool.end();
   }
+}
+
+/** Why no verdict can come. Null where one can. */
+function whySilent({ isTest = false }: VerdictFilters, { count, tests }: FollowedConnections): string | null {
+  if (count === 0)
+    return 'no connection in force has these names, so no verdict comes: correct --operator or --connection';
+  if (isTest && tests === 0) return 'the connections in force are not for tests: leave out --test';
+  if (!isTest && tests === count) return 'the connections in force are for tests: add --test';
+  return null;
 }
 
 const REMEDIES: ReadonlyMap<string, string | null> = new Map(
