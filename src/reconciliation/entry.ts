@@ -5,7 +5,6 @@ import { contentHashOf } from '../domain/event/content-hash';
 import type { Fault, Judged, Kind } from '../domain/event/event';
 import type { Connection } from '../domain/reference';
 import { judge } from '../domain/verdict/judge';
-import { withoutMark } from '../lib/byte-order-mark';
 import { isObject, parseJson } from '../lib/json';
 
 /** The place of a record in Kafka, as messages with verdicts name it. */
@@ -40,8 +39,7 @@ const SOURCE = Buffer.from('"source"');
  *
  * @param connection the connection whose rules judge the event; undefined for no such rules
  */
-export function readEntry(written: Buffer, connection: Connection | undefined): ReconcileEntry {
-  const bytes = withoutMark(written);
+export function readEntry(bytes: Buffer, connection: Connection | undefined): ReconcileEntry {
   const judged = judge({ type: 'json', bytes }, connection);
   const { faults } = judged;
   const isKeyed = judged.type === 'keyed';

@@ -253,6 +253,20 @@ describe('FILE', () => {
       1,
       /ids\.txt: its first line is no JSON\. --csv reads CSV, or an id on each line\n/,
     ],
+    [
+      'a file of events to correct',
+      linesOf({
+        line: 8,
+        event_id: 'e-8',
+        state: 'rejected',
+        reason: null,
+        action: 'correct',
+        event: faulty,
+      }),
+      'wrong.ndjson',
+      2,
+      /^FILE: has answers of reconcile, and no events\. Take the events out, and correct them: jq -c /,
+    ],
     ['a gzipped file', gzipSync(linesOf(bet)), 'x.gz', 2, /FILE: is compressed\. Run: gunzip -c FILE/],
     [
       'a file of UTF-16',
@@ -270,6 +284,13 @@ describe('FILE', () => {
     ],
     ['an empty file', '', 'x.ndjson', 0, /0 events: 0 accepted/],
     ['a quotation mark that is not closed', csv('event_id,kind', '"e-1,bet'), 'x.csv', 1, /not closed/],
+    [
+      'an id with blanks, which are part of it',
+      csv('event_id,kind', ' e-1 ,bet'),
+      'x.csv',
+      1,
+      /x\.csv:2: " e-1 " never/,
+    ],
     ['bytes that are no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'x.ndjson', 1, /unidentified.*UTF-8/],
   ])('%s has a stated outcome', (_, content, file, expected, words) =>
     withStore(async (url) => {
@@ -277,6 +298,16 @@ describe('FILE', () => {
       expect([code, output]).toEqual([expected, expect.stringMatching(words)]);
     }),
   );
+
+  test('the event after a byte order mark is written without it, so it can be sent and corrected', () =>
+    withStore(async (url) => {
+      const out = ['--resend', pathOf('marked-again'), '--mend', pathOf('marked-wrong')];
+      await run(url, `\uFEFF${linesOf(missing)}`, out);
+      expect(readFileSync(pathOf('marked-again'), 'utf8')).toBe(`${JSON.stringify(missing)}\n`);
+      const line = linesOf(faulty);
+      await run(url, `\uFEFF${line}`, out);
+      expect(JSON.parse(readFileSync(pathOf('marked-wrong'), 'utf8')).event).toEqual(JSON.parse(line));
+    }));
 
   test('an event after a byte order mark is looked up, and an id of a megabyte, too', () =>
     withStore(async (url, store) => {

@@ -3,6 +3,7 @@ import { type Line, MAX_LINE_BYTES, readEvents, readLines } from '../../check/li
 import { openText } from '../../cli/open-text';
 import { ConfigError } from '../../config/config';
 import type { Connection } from '../../domain/reference';
+import { withoutMark } from '../../lib/byte-order-mark';
 import { quoted } from '../../lib/printable';
 import { readCsvHead, readCsvLine } from '../../reconciliation/csv';
 import { type ReconcileEntry, readEntry, unidentified } from '../../reconciliation/entry';
@@ -27,7 +28,13 @@ export interface EntriesInput {
 export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly Entry[]> {
   const { file, isCsv, connection, atOnce, stop, counted, notice, onHead } = input;
   const lines = readLines(counted(openText(file, 'reconcile', stop)));
-  let read = (bytes: Buffer): ReconcileEntry => readEntry(bytes, connection);
+  let parse = (bytes: Buffer): ReconcileEntry => readEntry(bytes, connection);
+  function toEntry(line: number, read: Buffer | null): Entry {
+    if (read === null) return { line, bytes: null, parsed: TOO_LONG };
+    // An event of --resend has to be one that can be sent. Some spreadsheets need the mark of CSV.
+    const bytes = isCsv ? read : withoutMark(read);
+    return { line, bytes, parsed: parse(bytes) };
+  }
   let isFirst = true;
   for await (const block of isCsv ? lines : readEvents(lines, notice)) {
     let from = 0;
@@ -38,7 +45,7 @@ export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly
         const { bytes } = first;
         const head = bytes === null ? undefined : readCsvHead(bytes);
         if (bytes === null || head === undefined) throw new ConfigError([noColumn(bytes)]);
-        read = (line) => readCsvLine(line, head);
+        parse = (line) => readCsvLine(line, head);
         if (head.isNamed) {
           await onHead(bytes);
           from = 1;
@@ -47,10 +54,7 @@ export async function* readEntries(input: EntriesInput): AsyncGenerator<readonly
         notice('its first line is no JSON. --csv reads CSV, or an id on each line');
     }
     for (; from < block.length; from += atOnce)
-      yield block.slice(from, from + atOnce).map(({ number, bytes }) => ({
-        ...{ line: number, bytes },
-        parsed: bytes === null ? TOO_LONG : read(bytes),
-      }));
+      yield block.slice(from, from + atOnce).map(({ number, bytes }) => toEntry(number, bytes));
   }
 }
 

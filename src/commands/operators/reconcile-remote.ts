@@ -4,7 +4,6 @@ import { isUtf8 } from 'node:buffer';
 import { MAX_BYTES } from '../../check/request-limits';
 import { NO_TAGS } from '../../domain/event/player-tag';
 import { bodyBytes, valuesOf } from '../../domain/event/request-body';
-import { withoutMark } from '../../lib/byte-order-mark';
 import { type Standing, standingOf } from '../../reconciliation/standing';
 import type { WebhookTarget } from '../../webhook/client';
 import { requestStandings } from '../../webhook/reconcile-client';
@@ -103,10 +102,9 @@ function requestsOf(entries: readonly Entry[]): Question[][] {
 function questionOf(no: number, { bytes, parsed }: Entry): Question | null {
   const { eventId, place, event } = parsed;
   if (event !== null && bytes !== null && isUtf8(bytes)) {
-    const text = withoutMark(bytes);
-    const values = valuesOf(text);
-    if (bodyBytes(1, text.length) <= MAX_BYTES && VALUES_AROUND + values <= MAX_RECONCILED_VALUES)
-      return { no, text, values };
+    const values = valuesOf(bytes);
+    if (bodyBytes(1, bytes.length) <= MAX_BYTES && VALUES_AROUND + values <= MAX_RECONCILED_VALUES)
+      return { no, text: bytes, values };
   }
   if (eventId === null && place === null) return null;
   const fields = { ...(eventId !== null && { event_id: eventId }), ...(place !== null && { source: place }) };

@@ -5,7 +5,7 @@ import { statSync } from 'node:fs';
 import { clearLine } from '../../cli/terminal';
 import type { Fault } from '../../domain/event/event';
 import { isObject, parseJson } from '../../lib/json';
-import { asSentence, inOneLine } from '../../lib/printable';
+import { asSentence, plain } from '../../lib/printable';
 import type { ReconcileEntry } from '../../reconciliation/entry';
 import { STATES, type Standing, standingFields } from '../../reconciliation/standing';
 import type { StateCounts, TotalsReport } from '../../reconciliation/totals';
@@ -21,8 +21,6 @@ export interface Entry {
 const TERMINAL_PROGRESS_MS = 250;
 const LOG_PROGRESS_MS = 5_000;
 const BAR_WIDTH = 24;
-/** An id may be as long as a line. */
-const MAX_SHOWN_ID = 100;
 /** A table of more hours is given by day. */
 const MAX_HOURS_SHOWN = 48;
 
@@ -53,7 +51,7 @@ export function asText(file: string, line: number, standing: Standing): string {
   const [detail, ...further] = details;
   const name = `${state.replaceAll('_', ' ')}${reason === null ? '' : `/${reason}`}`;
   const parts = [
-    eventId === null ? '' : `${shownId(eventId)} `,
+    eventId === null ? '' : `${plain(eventId)} `,
     name,
     contentDiffers ? ', with other content' : '',
     repeatOf === undefined ? '' : ` (line ${repeatOf} has the same event_id)`,
@@ -62,11 +60,6 @@ export function asText(file: string, line: number, standing: Standing): string {
   ];
   const more = further.map((each) => `${file}:${line}: also  ${describe(each)}\n`).join('');
   return `${file}:${line}: ${parts.join('')}\n${more}`;
-}
-
-function shownId(id: string): string {
-  const shown = inOneLine(id.slice(0, MAX_SHOWN_ID));
-  return id.length > MAX_SHOWN_ID ? `${shown}... (${id.length} characters)` : shown;
 }
 
 function describe({ field, detail }: Fault): string {

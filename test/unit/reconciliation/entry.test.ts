@@ -35,11 +35,6 @@ test('without a usable id an entry has its place and its fault [F2]', () => {
   expect(readEntry(Buffer.from('{'), SEVERAL)).toMatchObject({ eventId: null, place: null });
 });
 
-test('a byte order mark before an event is no part of it', () => {
-  const bytes = Buffer.concat([Buffer.from('\uFEFF'), bytesOf(aBet({ event_id: 'e-1' }))]);
-  expect(readEntry(bytes, SEVERAL)).toMatchObject({ eventId: 'e-1', faults: [] });
-});
-
 describe('the place of a record', () => {
   test.each([
     ['numbers', 'events', 0, 0],
