@@ -1,6 +1,6 @@
 /**
  * The parts of `status` about the processes that derive results from verdicts. A process that is late is a
- * problem. A process that was stopped on purpose is a note: it needs no person.
+ * problem, and so is one that ended within the last day. Later it is a note: somebody stopped it for good.
  */
 import { rounded, seconds } from '../../cli/seconds';
 import type { CompletionState } from '../../ledger/completion-state';
@@ -12,6 +12,8 @@ import { mapIfAny, type ReportPart, valueIn } from './status-part';
  * that refuses every 30 s at least.
  */
 const LATE_SECONDS = 60;
+/** The alerts miss a process for as long. */
+const MISSED_SECONDS = 86_400;
 
 /** Null where a process never ran; absent where the store was not asked. */
 export interface DerivedFacts {
@@ -27,15 +29,35 @@ export function derivedProblems(facts: DerivedFacts): string[] {
     ...pseudonymProblems(facts.pseudonyms && valueIn(facts.pseudonyms)),
     ...promotionProblems(facts.promotions && valueIn(facts.promotions)),
     ...completionProblems(facts.completions && valueIn(facts.completions)),
+    ...stoppedOnes(facts, isMissed),
   ];
 }
 
-export function derivedNotes(facts: DerivedFacts): string[] {
+export const derivedNotes = (facts: DerivedFacts): string[] =>
+  stoppedOnes(facts, (state) => !isMissed(state));
+
+interface DerivedState {
+  readonly lagSeconds: number;
+  readonly isRunning: boolean;
+}
+
+const isMissed = ({ lagSeconds }: DerivedState): boolean =>
+  lagSeconds > LATE_SECONDS && lagSeconds <= MISSED_SECONDS;
+
+/** A sentence for each kind of results that no process makes now. */
+function stoppedOnes(facts: DerivedFacts, isListed: (state: DerivedState) => boolean): string[] {
+  const of = <T extends DerivedState>(
+    part: ReportPart<T | null> | undefined,
+    describe: (state: T) => string,
+  ): string[] => {
+    const state = part && valueIn(part);
+    return state == null || state.isRunning || !isListed(state) ? [] : [describe(state)];
+  };
   return [
-    ...rollupNotes(facts.rollups && valueIn(facts.rollups)),
-    ...pseudonymNotes(facts.pseudonyms && valueIn(facts.pseudonyms)),
-    ...promotionNotes(facts.promotions && valueIn(facts.promotions)),
-    ...completionNotes(facts.completions && valueIn(facts.completions)),
+    ...of(facts.rollups, stoppedRollups),
+    ...of(facts.pseudonyms, stoppedPseudonyms),
+    ...of(facts.promotions, stoppedPromotions),
+    ...of(facts.completions, stoppedCompletions),
   ];
 }
 
@@ -67,12 +89,8 @@ function rollupProblems(coverage: RollupCoverage | null | undefined): string[] {
   ];
 }
 
-function rollupNotes(coverage: RollupCoverage | null | undefined): string[] {
-  if (coverage == null || coverage.isRunning) return [];
-  return [
-    `no process keeps the rollups, which are ${seconds(rounded(coverage.lagSeconds))} behind: run promo-intake rollups`,
-  ];
-}
+const stoppedRollups = ({ lagSeconds }: RollupCoverage): string =>
+  `no process keeps the rollups, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake rollups`;
 
 export function describeRollups(rollups: ReportedRollups | null): string[] {
   if (rollups === null) return [];
@@ -101,12 +119,8 @@ function pseudonymProblems(coverage: PseudonymCoverage | null | undefined): stri
   ];
 }
 
-function pseudonymNotes(coverage: PseudonymCoverage | null | undefined): string[] {
-  if (coverage == null || coverage.isRunning) return [];
-  return [
-    `no process computes pseudonyms, which are ${seconds(rounded(coverage.lagSeconds))} behind: run promo-intake pseudonyms`,
-  ];
-}
+const stoppedPseudonyms = ({ lagSeconds }: PseudonymCoverage): string =>
+  `no process computes pseudonyms, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake pseudonyms`;
 
 export function describePseudonyms(pseudonyms: ReportedPseudonyms | null): string[] {
   if (pseudonyms === null) return [];
@@ -134,12 +148,8 @@ function promotionProblems(coverage: PromotionCoverage | null | undefined): stri
   ];
 }
 
-function promotionNotes(coverage: PromotionCoverage | null | undefined): string[] {
-  if (coverage == null || coverage.isRunning) return [];
-  return [
-    `no process counts promotions, which are ${seconds(rounded(coverage.lagSeconds))} behind: run promo-intake promotions`,
-  ];
-}
+const stoppedPromotions = ({ lagSeconds }: PromotionCoverage): string =>
+  `no process counts promotions, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake promotions`;
 
 export function describePromotions(promotions: ReportedPromotions | null): string[] {
   if (promotions === null) return [];
@@ -178,10 +188,9 @@ function completionProblems(state: CompletionState | null | undefined): string[]
   ];
 }
 
-function completionNotes(state: CompletionState | null | undefined): string[] {
-  if (state == null || state.isRunning) return [];
-  const waiting = state.lagSeconds > 0 ? `, which wait for ${seconds(rounded(state.lagSeconds))}` : '';
-  return [`no process publishes completions${waiting}: run promo-intake completions`];
+function stoppedCompletions({ lagSeconds }: CompletionState): string {
+  const waiting = lagSeconds > 0 ? `, which wait for ${seconds(rounded(lagSeconds))}` : '';
+  return `no process publishes completions${waiting}: run promo-intake completions`;
 }
 
 export function describeCompletions(completions: ReportedCompletions | null): string[] {

@@ -208,7 +208,7 @@ export const OPERATOR_COMMANDS: readonly Command[] = [
     name: 'console',
     summary: 'show each operator its own events in a browser, until SIGTERM',
     purpose:
-      'Serves read-only pages: overview, one event, one round, duplicates that differ, anomalies, connections. A token shows the data of one operator.',
+      'Serves read-only pages: overview, one event, one round, duplicates that differ, anomalies, connections, promotions. A token shows the data of one operator.',
     example:
       'CONSOLE_TOKENS_FILE=tokens.json DATABASE_URL=postgres://analysts@localhost/promo promo-intake console',
     options: {},

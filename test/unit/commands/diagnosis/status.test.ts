@@ -34,11 +34,13 @@ test('lag that workers reduce needs no person [U1]', () => {
   });
 });
 
-test('rollups: late ones are a problem, a stopped process is a note, and none is neither [L5]', () => {
+test('rollups: late ones are a problem, a process that stopped days ago is a note, and none is neither [L5]', () => {
   const late = assess(facts({ rollups: value({ lagSeconds: 61.4, isRunning: true, isRebuilt: true }) }));
   expect(late.needs_a_person).toEqual(['the rollups are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('rollups     61 s behind; being counted again');
-  const stopped = assess(facts({ rollups: value({ lagSeconds: 300, isRunning: false, isRebuilt: false }) }));
+  const stopped = assess(
+    facts({ rollups: value({ lagSeconds: 90_000, isRunning: false, isRebuilt: false }) }),
+  );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContainEqual(
     expect.stringMatching(/^no process keeps the rollups, .*: run promo-intake rollups$/),
@@ -46,7 +48,7 @@ test('rollups: late ones are a problem, a stopped process is a note, and none is
   expect(assess(facts({ rollups: value(null) }))).toMatchObject({ needs_a_person: [], rollups: null });
 });
 
-test('pseudonyms: late ones are a problem, but not during a new key, and a stopped process is a note [Y2]', () => {
+test('pseudonyms: late ones are a problem, but not during a new key, and a process that stopped days ago is a note [Y2]', () => {
   const state = { lagSeconds: 61.4, isRunning: true, isRotated: false };
   const late = assess(facts({ pseudonyms: value(state) }));
   expect(late.needs_a_person).toEqual(['the pseudonyms are 61 s behind: the log of their process says why']);
@@ -54,29 +56,31 @@ test('pseudonyms: late ones are a problem, but not during a new key, and a stopp
   const rotated = assess(facts({ pseudonyms: value({ ...state, isRotated: true }) }));
   expect(rotated.needs_a_person).toEqual([]);
   expect(describeReport(rotated)).toContain('pseudonyms  61 s behind; a new key is introduced');
-  const stopped = assess(facts({ pseudonyms: value({ ...state, isRunning: false }) }));
+  const stopped = assess(facts({ pseudonyms: value({ ...state, isRunning: false, lagSeconds: 90_000 }) }));
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContain(
-    'no process computes pseudonyms, which are 61 s behind: run promo-intake pseudonyms',
+    'no process computes pseudonyms, which are 90000 s behind: run promo-intake pseudonyms',
   );
   expect(assess(facts({ pseudonyms: value(null) }))).toMatchObject({ needs_a_person: [], pseudonyms: null });
 });
 
-test('promotions: late ones are a problem, a stopped process is a note, and none is neither [P16]', () => {
+test('promotions: late ones are a problem, a process that stopped days ago is a note, and none is neither [P16]', () => {
   const state = { lagSeconds: 61.4, isRunning: true, isRebuilt: true };
   const late = assess(facts({ promotions: value(state) }));
   expect(late.needs_a_person).toEqual(['the promotions are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('promotions  61 s behind; being counted again');
-  const stopped = assess(facts({ promotions: value({ ...state, isRunning: false, isRebuilt: false }) }));
+  const stopped = assess(
+    facts({ promotions: value({ lagSeconds: 90_000, isRunning: false, isRebuilt: false }) }),
+  );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContain(
-    'no process counts promotions, which are 61 s behind: run promo-intake promotions',
+    'no process counts promotions, which are 90000 s behind: run promo-intake promotions',
   );
   expect(describeReport(stopped)).toContain('promotions  no process counts them');
   expect(assess(facts({ promotions: value(null) }))).toMatchObject({ needs_a_person: [], promotions: null });
 });
 
-test('completions: late ones and refusing topics are problems, a stopped process is a note [S10]', () => {
+test('completions: late ones and refusing topics are problems, a process that stopped days ago is a note [S10]', () => {
   const state = { lagSeconds: 0, isRunning: true, heldBack: [] };
   expect(describeReport(assess(facts({ completions: value(state) })))).toContain(
     'completions published, 0 s behind',
@@ -91,15 +95,28 @@ test('completions: late ones and refusing topics are problems, a stopped process
   const refused = assess(facts({ completions: value({ ...state, lagSeconds: 90, heldBack }) }));
   expect(refused.needs_a_person).toEqual(['the completions of bravo are held back for 90 s: no such topic']);
   expect(describeReport(refused)).toContain('completions published, 90 s behind; held back: acme, bravo');
-  const stopped = assess(facts({ completions: value({ ...state, isRunning: false, lagSeconds: 90 }) }));
+  const stopped = assess(facts({ completions: value({ ...state, isRunning: false, lagSeconds: 90_000 }) }));
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContainEqual(
-    'no process publishes completions, which wait for 90 s: run promo-intake completions',
+    'no process publishes completions, which wait for 90000 s: run promo-intake completions',
   );
   expect(assess(facts({ completions: value(null) }))).toMatchObject({
     needs_a_person: [],
     completions: null,
   });
+});
+
+test.each([
+  [30, 0],
+  [61, 4],
+  [86_400, 4],
+  [86_401, 0],
+])('processes that ended %i s ago are %i problems, and notes otherwise', (lagSeconds, problems) => {
+  const state = { lagSeconds, isRunning: false, isRebuilt: false, isRotated: false, heldBack: [] };
+  const of = value(state);
+  const report = assess(facts({ rollups: of, pseudonyms: of, promotions: of, completions: of }));
+  expect(report.needs_a_person.filter((each) => each.startsWith('no process'))).toHaveLength(problems);
+  expect(report.notes.filter((each) => each.startsWith('no process'))).toHaveLength(4 - problems);
 });
 
 test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
