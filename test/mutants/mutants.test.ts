@@ -4,9 +4,9 @@
  * without mutants the same tests pass.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { isLongRun } from '../../dev/long-run';
 import {
   type Killer,
@@ -232,20 +232,49 @@ function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
   return groups.map((group) => group.mutants);
 }
 
+/** A text that may name a further file. One that is no import does no harm. */
+const RELATIVE = /'(\.\.?\/[^']+)'/g;
+
+/** Source files, and all files that import them, also by way of others: no further file can have an error. */
+function withImporters(changed: Iterable<string>): Set<string> {
+  const importers = new Map<string, string[]>();
+  for (const [path, text] of sources)
+    for (const [, relative = ''] of text.matchAll(RELATIVE)) {
+      const imported = `${posix.join(posix.dirname(path), relative)}.ts`;
+      importers.set(imported, [...(importers.get(imported) ?? []), path]);
+    }
+  const found = new Set(changed);
+  for (const path of found) for (const importer of importers.get(path) ?? []) found.add(importer);
+  return found;
+}
+
 /**
- * Compiles groups of mutants, all at once.
+ * Compiles groups of mutants, all at once. A group has a tree of the files in which its mutants can cause an
+ * error. The other files are those of the project.
  *
  * @returns the errors by mutant. An error in a file that no mutant changes is one of all mutants of its group
  */
 async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<string, string>> {
   const cwd = join(directory, 'trees');
   for (const [number, group] of groups.entries()) {
-    cpSync(join(ROOT, 'src'), join(cwd, `${number}`, 'src'), { recursive: true });
-    for (const [path, text] of group.flatMap((mutant) => [...mutatedFiles(mutant)]))
-      if (path.startsWith('src/')) writeFileSync(join(cwd, `${number}`, path), text);
+    const changed = new Map(group.flatMap((mutant) => [...mutatedFiles(mutant)]));
+    for (const path of withImporters(group.flatMap(compiledFiles))) {
+      const file = join(cwd, `${number}`, path);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, changed.get(path) ?? sources.get(path) ?? '');
+    }
   }
-  const options = { extends: join(ROOT, 'tsconfig.json'), include: ['*/src'], exclude: ['*/src/check-page'] };
-  const compilerOptions = { rootDir: '.', noEmit: true, typeRoots: [join(ROOT, 'node_modules', '@types')] };
+  const src = join(ROOT, 'src');
+  const options = {
+    extends: join(ROOT, 'tsconfig.json'),
+    include: ['*/src', join(src, '**', '*.d.ts')],
+    exclude: [join('*', 'src', 'check-page'), join(src, 'check-page')],
+  };
+  const compilerOptions = {
+    ...{ rootDir: '/', noEmit: true, typeRoots: [join(ROOT, 'node_modules', '@types')] },
+    // A file that a tree lacks is looked for in the first of these, which has all.
+    rootDirs: [src, ...groups.map((_, number) => join(cwd, `${number}`, 'src'))],
+  };
   writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ ...options, compilerOptions }));
   const output = await run([TSC, '-p', cwd, '--pretty', 'false'], {}, COMPILED_WITHIN_MS, cwd);
   const errors = new Map<string, string>();
