@@ -36,7 +36,8 @@ const CHANGE_PLAYER_SUMS = `${insertPlayers('not is_new')}
   returning player_day_no, currency_no, player_ref, entries`;
 /**
  * How many more players count. On days with rows, a player is looked up where one currency got its first
- * entries, or lost the last: another may have some. The lookup sees the table of before.
+ * entries, or lost the last: another may have some. The lookup sees the table of before, where all other
+ * currencies have entries if they have some now.
  */
 const FIND_TURNED = `select player_day_no, sums as change from player_days where is_new and has_one_currency
   union all
@@ -47,6 +48,7 @@ const FIND_TURNED = `select player_day_no, sums as change from player_days where
   select t.player_day_no, case when t.counts then 1 else -1 end
   from (select player_day_no, player_ref, bool_or(n.entries > 0) as counts, array_agg(currency_no) as currencies
     from player_sums n join (select * from played where not is_new) s using (player_day_no, player_ref, currency_no)
+    where (n.entries > 0) <> (n.entries > s.entries)
     group by 1, 2 having bool_or(n.entries > 0) <> bool_or(n.entries > s.entries)) t
   cross join lateral (select coalesce(bool_or(p.entries > 0), false) as counts
     from promo_store.rollup_players p where p.player_day_no = t.player_day_no and p.player_hash = hashtext(t.player_ref)
