@@ -11,7 +11,7 @@
  * one that is shown, and shows it once both cursors are equal.
  */
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
-import { isIntakeBehind, restAfter } from './giving-way';
+import { goalGivingWay, isIntakeBehind, restAfter } from './giving-way';
 import { hasArrivals } from './lineage';
 import { type FoldStep, type Generation, planStep } from './plan';
 import { FIRST_SPAN, nextSpan, type SpanGoal, spanAfterFailure } from './span';
@@ -318,8 +318,11 @@ function progressAt(after: number | undefined, { generations, horizon }: Found) 
 /** The span after a stored slice. @param tried the span that the slice could have had */
 function spanAfterSlice(slice: FoldedSlice, tried: number, goal: SpanGoal): number {
   const batches = Math.ceil((slice.upTo - slice.of.after) / BATCH_NUMBERS);
-  const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, goal);
+  const givesWay = slice.restMs > 0;
+  const next = nextSpan({ batches, rows: slice.rows, ms: slice.ms }, givesWay ? goalGivingWay(goal) : goal);
   if (slice.wasCut) return Math.min(batches, next);
+  // While the fold rested, more was decided than a short slice has: where the slice ended says nothing.
+  if (givesWay) return next;
   if (slice.wasShortened) return next < batches ? next : Math.max(next, tried);
   // A slice that ended at the horizon says little about the next span where it was short.
   return Math.max(next, batches < tried ? Math.min(tried, next * 16) : next);

@@ -5,6 +5,7 @@
  * It gives way for five minutes at most: a Postgres that is always too small must not stop its results.
  */
 import type { Session } from '../postgres/transaction';
+import type { SpanGoal } from './span';
 import { BATCH_NUMBERS, MOST_WAITED } from './statements';
 
 /** The work of fewer verdicts is too short to be in the way. */
@@ -18,6 +19,8 @@ const DECIDED_WITHIN = '10 seconds';
 /** Results that are later no longer give way. */
 const GIVES_WAY = '5 minutes';
 
+/** A longer slice would hold the intake up at a stretch, however long the rest after it is. */
+const SLICE_MS = 200;
 const RESTS_A_SLICE = 9;
 /** After a crash in a rest, another process waits for it. */
 const MOST_REST_MS = 15_000;
@@ -49,3 +52,5 @@ export async function isIntakeBehind(
 
 /** For how long the intake has the CPU alone after a slice. @param ms the time of the slice */
 export const restAfter = (ms: number): number => Math.min(MOST_REST_MS, ms * RESTS_A_SLICE);
+/** The goal for a slice of a fold that gives way. */
+export const goalGivingWay = ({ rows, ms }: SpanGoal): SpanGoal => ({ rows, ms: Math.min(ms, SLICE_MS) });

@@ -55,6 +55,27 @@ test('while most events wait long in Kafka, a slice is followed by a rest of nin
   expect(await restAfterSlice(fold)).toBe(0);
 });
 
+/** The batches of the next slice. */
+async function batchesOfSlice(fold: ReturnType<typeof aRollupFold>): Promise<number> {
+  for (;;) {
+    const stepped = await fold.step();
+    if (stepped.kind === 'slice') return Math.ceil((stepped.upTo - stepped.of.after) / 8_192);
+    expect(stepped.kind).toBe('begin');
+  }
+}
+
+test.each([
+  ['wait long in Kafka, a slice of 0.4 s is followed by one of half as many batches', 101, 0.5],
+  ['come at once, a slice of 0.4 s is followed by one of twice as many batches', 0, 2],
+])('while events %s', async (_, behind, times) => {
+  let time = 0;
+  const fold = aRollupFold(store.pool, { slice: { rows: 200_000, ms: 800 }, now: () => (time += 400) });
+  for (const prefix of 'abcdefghijkl') await decide(prefix, 101, behind);
+  const batches = await batchesOfSlice(fold);
+  for (let no = 0; no < 2 * batches; no++) await decide(String.fromCharCode(200 + no), 1, 0);
+  expect(await batchesOfSlice(fold)).toBe(batches * times);
+});
+
 test('a fold that rests keeps its lease for its rest, and for the time of a lease', async () => {
   await decide('a', 1_200, 1_200);
   const before = await store.value('select clock_timestamp()');

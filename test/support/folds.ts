@@ -14,10 +14,16 @@ const SLICE = { rows: 200_000, ms: 500 };
  */
 export function aRollupFold(
   store: Store,
-  { holder = 'test', leaseMs = 10_000, slice = SLICE, fill = slice }: Partial<FoldOptions> = {},
+  {
+    holder = 'test',
+    leaseMs = 10_000,
+    slice = SLICE,
+    fill = slice,
+    now = () => performance.now(),
+  }: Partial<FoldOptions> = {},
   beside: Store = store,
 ): Fold {
-  const options = { holder, leaseMs, slice, fill, now: () => performance.now() };
+  const options = { holder, leaseMs, slice, fill, now };
   const asRollups = asRole(store, 'rollups');
   return makeFold(asRollups, makeRollups(asRole(beside, 'rollups')), options);
 }
