@@ -16,7 +16,7 @@ const SLICE = { rows: 400_000, ms: 2_000 };
  * A slice has what was decided during the wait and the slice before. So under load, a longer wait delays a
  * verdict more than once.
  */
-const INTERVAL_MS = 250;
+const INTERVAL_MS = 600;
 
 /** @returns the exit code */
 export function rollups(options: Options): Promise<number> {
