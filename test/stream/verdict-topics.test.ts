@@ -123,6 +123,45 @@ test('a topic that refuses leaves the partitions of its operator undecided, and 
     await withoutTopics(world);
   }));
 
+test('an operator that can have no topic is undecided, and workers start for the others [S9]', () =>
+  inWorld(
+    {
+      topics: { acme: 1, odd: 1 },
+      operators: ({ acme, odd }) => [
+        anOperator({ id: 'acme', brands, connections: [connectionOf(acme, { id: 'acme' })] }),
+        anOperator({ id: 'odd+one', brands, connections: [connectionOf(odd, { id: 'odd' })] }),
+      ],
+    },
+    async (world) => {
+      const { acme, odd } = world.topics;
+      await produce(odd, [bet('o-1')]);
+      await produce(acme, [bet('a-1')]);
+      const worker = await world.started({ VERDICT_TOPIC: patternOf(world) });
+      await until('acme is committed', 30_000, async () => (await world.committed(acme))[0] === 1);
+      await until('the other one waits', 30_000, () =>
+        worker.logged('partition is undecided').some(({ topic }) => topic === odd),
+      );
+      expect(await world.committed(odd)).toEqual([-1]);
+      expect(worker.logged('operator can have no verdict topic').map(({ error }) => error)).toEqual([
+        expect.stringContaining('operator "odd+one" makes'),
+      ]);
+      await withoutTopics(world);
+    },
+  ));
+
+test('workers refuse to start where no operator can have a topic [S9]', () =>
+  inWorld(
+    {
+      topics: { odd: 1 },
+      operators: ({ odd }) => [anOperator({ id: 'odd+one', brands, connections: [connectionOf(odd)] })],
+    },
+    async (world) => {
+      const worker = world.start({ VERDICT_TOPIC: patternOf(world) });
+      expect(await worker.ending(30_000)).toEqual({ code: 1, signal: null });
+      expect(worker.output()).toContain('which is not a Kafka topic name');
+    },
+  ));
+
 const ROUND = { round_id: 'r-1', player_ref: 'p-1' };
 /** Every verdict, a refund with its repetition, and records of which no event can be read. */
 const ALL_KINDS: readonly Outgoing[] = [

@@ -11,7 +11,11 @@ import { makeReferences } from '../../ledger/reference-store';
 import { messageOf } from '../../lib/errors';
 import { makePool, type StoreAccess } from '../../postgres/pool';
 import type { VerdictSupply } from '../../publishing/joint-requests';
-import { makeOperatorTopics, type OperatorTopics } from '../../publishing/operator-topics';
+import {
+  makeOperatorTopics,
+  type NoOperatorTopic,
+  type OperatorTopics,
+} from '../../publishing/operator-topics';
 import type { PublishVerdicts } from '../../publishing/published-answer';
 import { makePublishByOperator, makePublishVerdicts, type OnVerdicts } from '../../publishing/verdict-topic';
 import { makeLogger } from '../../telemetry/logger';
@@ -64,9 +68,14 @@ export class OwnTopics {
     ]);
   }
 
+  /** Why operators can have no topic of their own. */
+  get problems(): readonly NoOperatorTopic[] {
+    return this.verdicts?.problemsOf(this.operators) ?? [];
+  }
+
   /** @throws ConfigError where an operator can have no topic of its own */
   check(): void {
-    const problems = this.verdicts?.problemsOf(this.operators) ?? [];
+    const { problems } = this;
     if (problems.length > 0)
       throw new ConfigError(
         problems.map(({ problem, remedy }) => ({ setting: 'VERDICT_TOPIC', problem, remedy })),
@@ -84,9 +93,9 @@ function operatorsOf({ connections }: Pick<Reference, 'connections'>): readonly 
 
 /**
  * Waits for Kafka, and creates those of the topics that are missing. Where operators have topics of their
- * own, a missing one is only reported: the others must go on.
+ * own, a missing or an impossible one is only reported: the others must go on.
  *
- * @throws ConfigError where an operator can have no topic of its own
+ * @throws ConfigError where no operator can have a topic of its own
  */
 export async function needOwnTopics(
   step: Start,
@@ -98,7 +107,9 @@ export async function needOwnTopics(
   if (own.verdicts?.isPerOperator !== true) return needTopics(step, kafka, own.all, logger);
   const letters = own.all;
   own.follow(await step('Postgres', reference));
-  own.check();
+  if (own.all.length === letters.length) own.check();
+  for (const { message } of own.problems)
+    logger.error({ error: message }, 'operator can have no verdict topic');
   await needTopics(step, kafka, letters, logger);
   const ofOperators = own.all.filter((topic) => !letters.includes(topic));
   const access = { ...kafka, clientId: 'promo-intake', retries: 1 };
