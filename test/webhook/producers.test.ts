@@ -1,17 +1,22 @@
 /** The programs of docs/producers.md, as they are there, against a running webhook and a running worker. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { findPython, installPackages, type Python } from '../../dev/python';
+import { until } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
 import { HOOK, secret, withWebhook } from '../stream/scene';
-import { aBet, aLogin } from '../support/builders';
+import { aBet, aLogin, aRefund, bytesOf } from '../support/builders';
+import { produce } from '../support/kafka';
 import { testWhere } from '../support/needed';
-import { kafkaBrokers } from '../support/servers';
+import { kafkaBrokers, withAdmin } from '../support/servers';
 import { findGo, findJdk, findPhp, type Toolchain } from '../support/toolchains';
 import { killWorkers } from '../support/worker';
 
 const RUN_DEADLINE_MS = 300_000;
+/** A group that is new has to be made first. */
+const READ_DEADLINE_MS = 60_000;
 /** The first run installs packages, and compiles those of Go. */
 const TEST_DEADLINE_MS = 600_000;
 
@@ -145,10 +150,50 @@ const sendsByKafka = (produce: Run) =>
     expect(await world.verdicts()).toEqual({ login: 'accepted', bet: 'accepted' });
   });
 
+/** @param program the name of a file of the page, which the command runs */
+const readsVerdicts = (command: string, program: string, toolchain: object) =>
+  withWebhook({}, async ({ world }) => {
+    const topic = `verdicts.${world.groupId}`;
+    const bet = aBet({ event_id: 'bet', round_id: 'r-1', amount: '10.50' });
+    const wrong = aBet({ event_id: 'wrong', amount: '1,50' });
+    const events = [bet, wrong, wrong, aRefund(bet, { event_id: 'refund' }), { ...aLogin(), event_id: 7 }];
+    await produce(
+      world.topics.main,
+      events.map((event) => ({ value: bytesOf(event) })),
+    );
+    await world.drain({ VERDICT_TOPIC: topic });
+    const running = spawn(command, [program], {
+      cwd: directory,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: {
+        ...{ ...process.env, ...toolchain, KAFKA_BROKERS: kafkaBrokers().join(), TOPIC: topic },
+        GROUP: `reader-${randomBytes(6).toString('hex')}`,
+      },
+    });
+    let output = '';
+    running.stdout.on('data', (chunk) => {
+      output += chunk;
+    });
+    try {
+      await until('all is printed', READ_DEADLINE_MS, () => output.split('\n').length > 4);
+    } finally {
+      running.kill('SIGKILL');
+      await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    }
+    const correct = 'Send the exact amount as a decimal string, with a new event_id.';
+    expect(output.trimEnd().split('\n').sort()).toEqual([
+      'refund refunds r-1 EUR 10.50 0.00',
+      `${world.topics.main}/0/4 rejected no_idempotency_key Fix the payload and send the event again.`,
+      `wrong rejected bad_amount It was rejected under this id. ${correct}`,
+      `wrong rejected bad_amount ${correct}`,
+    ]);
+  });
+
 test('the page has a program of each language for each way, and a command that runs it', () => {
   expect([...files.keys()]).toEqual([
     ...['send.py', 'send.mjs', 'pom.xml', 'Send.java', 'send.go', 'send.php'],
     ...['produce.py', 'produce.mjs', 'Produce.java', 'produce.go'],
+    ...['verdicts.py', 'verdicts.mjs'],
   ]);
   expect([...commands.keys()]).toEqual(['Python', 'JavaScript', 'Java', 'Go', 'PHP']);
   expect(installs('Java')).toHaveLength(1);
@@ -171,5 +216,11 @@ describe.each([
 
   testWhere(findGo())('Go sends', async (go) => sends(runOf('Go', way, await pagePackages('Go', go))));
 });
+
+testWhere(findPython())('Python reads the verdicts', async (python) =>
+  readsVerdicts(python.executable, 'verdicts.py', await pythonPackages(python)),
+);
+
+test('JavaScript reads the verdicts', () => readsVerdicts(process.execPath, 'verdicts.mjs', {}));
 
 testWhere(findPhp())('by webhook PHP sends', () => sendsByTheWebhook(runOf('PHP', 'webhook', {})));
