@@ -117,6 +117,22 @@ const login = (id: string) => bytesOf(aLogin({ event_id: id }));
 const inKey = (id: string): TestRecord => ({ key: Buffer.alloc(LARGE), value: login(id) });
 const inHeader = (id: string): TestRecord => ({ headers: [['h', Buffer.alloc(LARGE)]], value: login(id) });
 
+const ID_LENGTH = 16;
+
+/**
+ * Makes batches of one record each, whose events differ in their ids. The record is encoded once: its 60 MiB
+ * would be copied several times for each batch.
+ */
+function batchesOf(recordOf: (id: string) => TestRecord): (id: string) => Buffer {
+  const place = '?'.repeat(ID_LENGTH);
+  const body = encodeRecords([recordOf(place)]);
+  const at = body.indexOf(place);
+  return (id) => {
+    body.write(id.padEnd(ID_LENGTH, '.'), at);
+    return compressed('zstd', [{}], body);
+  };
+}
+
 /** A record with `count` headers without name and value: two bytes each. */
 function manyHeaders(value: Buffer, count: number): Buffer {
   const record = Buffer.concat([
@@ -272,8 +288,9 @@ describe('large keys and headers, compressed', () => {
     () =>
       beside(
         async ({ topics }, broker) => {
+          const batchOf = batchesOf(inHeader);
           for (let index = 0; index < BATCHES; index++)
-            await produceRaw(broker, topics.hostile, compressed('zstd', [inHeader(`header-${index}`)]));
+            await produceRaw(broker, topics.hostile, batchOf(`header-${index}`));
           return { hostile: BATCHES };
         },
         async (world) => expect(await acceptedOf(world, 'hostile')).toBe(BATCHES),
@@ -286,11 +303,11 @@ describe('large keys and headers, compressed', () => {
     () =>
       beside(
         async ({ topics }, broker) => {
+          const [ofKeys, ofHeaders] = [batchesOf(inKey), batchesOf(inHeader)];
           for (let partition = 0; partition < PARTITIONS; partition++)
             for (let index = 0; index < IN_SEQUENCE; index++) {
-              const id = `many-${partition}-${index}`;
-              const record = index % 2 === 0 ? inKey(id) : inHeader(id);
-              await produceRaw(broker, topics.many, compressed('zstd', [record]), partition);
+              const batchOf = index % 2 === 0 ? ofKeys : ofHeaders;
+              await produceRaw(broker, topics.many, batchOf(`many-${partition}-${index}`), partition);
             }
           return { many: IN_SEQUENCE * PARTITIONS };
         },
@@ -304,10 +321,9 @@ describe('large keys and headers, compressed', () => {
     () =>
       beside(
         async ({ topics }, broker) => {
-          for (let index = 0; index < 5; index++) {
-            await produceRaw(broker, topics.shared, compressed('zstd', [inKey(`nobody-${index}`)]));
-            await produceRaw(broker, topics.shared, compressed('zstd', [inHeader(`nobody-${index}`)]));
-          }
+          for (const batchOf of [batchesOf(inKey), batchesOf(inHeader)])
+            for (let index = 0; index < 5; index++)
+              await produceRaw(broker, topics.shared, batchOf(`nobody-${index}`));
           return { shared: 10 };
         },
         async (world) =>

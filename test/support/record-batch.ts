@@ -42,23 +42,24 @@ export function varint(value: bigint | number): Buffer {
   return Buffer.from(bytes);
 }
 
-function sized(bytes: Buffer | null): Buffer {
-  return bytes === null ? varint(-1) : Buffer.concat([varint(bytes.length), bytes]);
+function sized(bytes: Buffer | null): Buffer[] {
+  return bytes === null ? [varint(-1)] : [varint(bytes.length), bytes];
 }
 
+/** Copies each content once: some have 60 MiB. */
 export function encodeRecords(records: readonly TestRecord[]): Buffer {
   return Buffer.concat(
-    records.map(({ key = null, value = null, headers = [], offsetDelta, timestampDelta = 0n }, index) => {
-      const body = Buffer.concat([
+    records.flatMap(({ key = null, value = null, headers = [], offsetDelta, timestampDelta = 0n }, index) => {
+      const body = [
         Buffer.from([0]),
         varint(timestampDelta),
         varint(offsetDelta ?? index),
-        sized(key),
-        sized(value),
+        ...sized(key),
+        ...sized(value),
         varint(headers.length),
-        ...headers.flatMap(([name, bytes]) => [sized(Buffer.from(name)), sized(bytes)]),
-      ]);
-      return sized(body);
+        ...headers.flatMap(([name, bytes]) => [...sized(Buffer.from(name)), ...sized(bytes)]),
+      ];
+      return [varint(body.reduce((sum, { length }) => sum + length, 0)), ...body];
     }),
   );
 }
