@@ -63,7 +63,7 @@ module.exports = {
     layer('mutants', postgres),
     layer('model', postgres),
     layer('stream', servers),
-    layer('webhook', servers),
+    layer('webhook', kafka),
     layer('faults', servers),
     layer('monitoring', servers),
     layer('commands', kafka),

@@ -31,10 +31,12 @@ export const CHECKS = 'checks';
 /** Layers that use a whole core, and have no time limit of less than seconds. They run beside the others. */
 export const COMPUTING: readonly string[] = ['repository', 'fuzz', 'simulation', 'chart', 'mutants'];
 /**
- * Layers on servers whose time limits are tens of seconds. They follow the computing layers, so that the
- * cores are in use to the end.
+ * Layers whose time limits are tens of seconds. They follow the computing layers, so that both runs end at
+ * about the same time. None of them needs the registry, which this run does not start.
  */
-export const FOLLOWING: readonly string[] = ['stores', 'model', 'dev', 'commands'];
+export const FOLLOWING: readonly string[] = ['stores', 'model', 'dev', 'commands', 'webhook', 'unit'];
+/** Files of these that run at a time. */
+export const FOLLOWING_WORKERS = 3;
 /** The benchmark has the machine to itself. */
 export const BENCH = 'bench';
 /** `make container-test`, which counts as one test, and may be left out. */

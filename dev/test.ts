@@ -21,6 +21,7 @@ import {
   COMPUTING,
   CONTAINERS,
   FOLLOWING,
+  FOLLOWING_WORKERS,
   LAYERS,
   printSummary,
   type Result,
@@ -38,8 +39,6 @@ const CHECK_DEADLINE_MS = 180_000;
  */
 const SERVER_WORKERS = 2;
 const COMPUTING_WORKERS = 1;
-/** Beside two others, at a lower priority than those. */
-const FOLLOWING_WORKERS = 2;
 /** Those of a run that has the machine to itself. */
 const ALONE_WORKERS = 2;
 /** Two files that measure at once would measure each other. */
