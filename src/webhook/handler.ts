@@ -267,8 +267,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
         place.release();
         return noPlaceRefusal(held);
       }
-      const { request, began } = incoming;
-      return observe(routeOf(request), request.headers.traceparent, began, () => {
+      return traced(incoming, () => {
         // The store may answer later than the sender is answered.
         const answer = answerRehearsal(signed).finally(() => held.release());
         void untilLeft(clock, place, incoming, answer).then(() => place.release());
@@ -280,8 +279,7 @@ export function makeHandler(deps: WebhookDeps): Handler {
       const held = await deciding.take(connectionId, msLeft());
       place.release();
       if (typeof held === 'string') return noPlaceRefusal(held);
-      const { request, began } = incoming;
-      return observe(routeOf(request), request.headers.traceparent, began, () => {
+      return traced(incoming, () => {
         const replay = replays.answer(connectionId, signature, expiresAt, () => answerDecision(signed));
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
         const isRefused = replay.answer.then(isRefusal, () => false);
@@ -293,6 +291,9 @@ export function makeHandler(deps: WebhookDeps): Handler {
       });
     },
   };
+
+  const traced = ({ request, began }: Incoming, answer: () => Promise<HttpAnswer>) =>
+    observe(routeOf(request), request.headers.traceparent, began, answer);
 
   async function answerDecision({
     incoming: { requestId, address },
