@@ -11,7 +11,7 @@ export interface FoldLoop {
   readonly fold: Pick<Fold, 'step'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The wait after a step that left nothing to do. */
+  /** From the begin of a slice that left nothing to do to the next step. The slice may take longer. */
   readonly intervalMs: number;
   /** Called after each step, and after each failure without an argument. */
   readonly observe: (stepped?: Stepped) => void;
@@ -86,7 +86,7 @@ function waitAfter(stepped: Stepped, intervalMs: number): number {
     case 'idle':
       return intervalMs;
     case 'slice':
-      return Math.max(stepped.restMs, stepped.isCaughtUp && !stepped.isFilling ? intervalMs : 0);
+      return Math.max(stepped.restMs, stepped.isCaughtUp && !stepped.isFilling ? intervalMs - stepped.ms : 0);
     default:
       return 0;
   }

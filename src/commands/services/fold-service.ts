@@ -15,7 +15,7 @@ import type { ROLLUPS_SETTINGS } from '../shared/settings';
 import { BY_SIGNAL } from './lifecycle';
 import { makeStart, needMigrations, serve } from './service';
 
-/** Between the end of a slice and the next look for new verdicts, unless a fold asks for another interval. */
+/** Between two looks for new verdicts, unless a fold asks for another interval. */
 const INTERVAL_MS = 500;
 export const FOLDING = {
   /** After the crash of the process that folds, another one waits for this time. */

@@ -6,16 +6,17 @@ import { runFold } from '../../../src/fold/run';
 import { systemClock } from '../../../src/lib/clock';
 
 const INTERVAL_MS = 250;
+const SLICE_MS = 100;
 
 const GENERATION: Generation = {
   ...{ generation: 1, state: 'shown', after: -1, lineage: '' },
   ...{ since: '-infinity', completeSince: '-infinity' },
 };
 
-function aSlice(restMs: number, isCaughtUp: boolean): Stepped {
+function aSlice(restMs: number, isCaughtUp: boolean, ms = SLICE_MS): Stepped {
   return {
     ...{ kind: 'slice', of: GENERATION, upTo: 8_191 },
-    ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms: 300 },
+    ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms },
     ...{ wasCut: false, wasShortened: false },
     ...{ restMs, isCaughtUp, isFilling: false },
   };
@@ -56,7 +57,7 @@ test('slices are followed by their rests, and the log has the begin and the end 
     aSlice(0, false),
     aSlice(0, true),
   ]);
-  expect(waits).toEqual([1_200, 900, INTERVAL_MS]);
+  expect(waits).toEqual([1_200, 900, INTERVAL_MS - SLICE_MS]);
   expect(lines).toEqual([
     'this process folds',
     'events wait long in Kafka, giving way to the intake',
@@ -65,5 +66,9 @@ test('slices are followed by their rests, and the log has the begin and the end 
 });
 
 test('a rest is no shorter than the wait of a fold that has everything', async () => {
-  expect((await run([aSlice(10, true)])).waits).toEqual([INTERVAL_MS]);
+  expect((await run([aSlice(10, true)])).waits).toEqual([INTERVAL_MS - SLICE_MS]);
+});
+
+test('a slice that took the whole interval is followed at once', async () => {
+  expect((await run([aSlice(0, true, INTERVAL_MS), aSlice(0, true, 2 * INTERVAL_MS)])).waits).toEqual([]);
 });
