@@ -18,7 +18,7 @@ help: ## list the targets
 # ONLY=words picks test files by their path, NAME=words picks tests by their title.
 SELECTED = $(if $(NAME),-t '$(NAME)') $(if $(ONLY),-- $(ONLY))
 # Some unit tests wait for a deadline. On two cores, more processes use the time.
-UNIT_WORKERS ?= 4
+UNIT_WORKERS ?= 5
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 22.15 or newer, which brings npm'; exit 1; }
