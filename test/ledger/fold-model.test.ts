@@ -13,6 +13,7 @@ import { makePromotionResults } from '../../src/promotion-store/results';
 import { readPromotionVersions } from '../../src/promotion-store/versions';
 import { type FoldBackend, FoldStoreModel } from '../simulation/fold-store';
 import {
+  type CreditRow,
   keyOfRow,
   type LedgerTables,
   listOf,
@@ -40,6 +41,9 @@ from promo_store.history h join promo_store.feeds f using (feed_no) left join pr
 left join promo_store.currencies u on u.currency_no = h.currency_no order by h.verdict_id`;
 const REFUNDS = `select round_no, ${micros('opened_at')}, ${micros('coalesce(refunded_at, opened_at)')}, refunded_by from promo_store.refunds`;
 
+const CREDITS = `select c.change_no, r.round_no, b.brand_id, c.player_ref, ${micros('c.attributed_at')}
+from promo_store.attribution_changes c join promo_store.rounds r using (feed_no, round_key) left join promo_store.brands b on b.brand_no = c.brand_no order by c.change_no`;
+
 /** The ledger and the definitions of Postgres, as the model has them. */
 async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
   const history = (await store.rows(HISTORY)).map(
@@ -63,8 +67,14 @@ async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
       },
     ],
   );
+  const credits = (await store.rows(CREDITS)).map(
+    ([no, round, brand, player, at]): CreditRow => ({
+      ...{ changeNo: Number(no), round: round ?? '', brand: brand ?? null, player: player ?? '' },
+      at: BigInt(at ?? 0),
+    }),
+  );
   const versions = await inTransaction(store.pool, readPromotionVersions);
-  return { history, refunds: new Map(refunds), versions, recordedAfter };
+  return { history, refunds: new Map(refunds), credits, versions, recordedAfter };
 }
 
 /** The model with the clock, the lineage and the numbers of Postgres. */
@@ -156,7 +166,7 @@ class Compared implements Store {
     const answer = await backend.run(name, given);
     if (name === 'promotions_load') this.follow(rows, answer);
     if (NOT_COMPARED.includes(name)) return;
-    if (/^promotions_read(_(near|far|recorded|sums))?$/.test(name)) this.scan = name;
+    if (/^promotions_read(_(near|far|recorded|sums))?(_credited)?$/.test(name)) this.scan = name;
     const asked = name.startsWith('next_page') ? this.scan : name;
     this.compared.set(asked, (this.compared.get(asked) ?? 0) + rows.length);
     const withoutPlaces = (each: readonly Row[]) =>
@@ -186,7 +196,10 @@ const WITH_ROWS = [
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_number_windows', 'promotions_steps', 'promotions_times', 'promotions_pool'],
   ...['promotions_ranked', 'promotions_begin_records', 'promotions_read_refunds'],
-  ...['promotions_read', 'promotions_read_recorded', 'promotions_read_near', 'promotions_read_sums'],
+  ...['promotions_read', 'promotions_read_recorded', 'promotions_read_sums'],
+  ...['promotions_read_credited', 'promotions_read_recorded_credited', 'promotions_read_near_credited'],
+  ...['promotions_credits', 'promotions_moved_rounds', 'promotions_refunds_of_rounds'],
+  'promotions_read_rounds',
   'promotions_sweep_promotion_progress',
 ];
 
@@ -220,12 +233,19 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     };
     await foldAll();
     const acme = store.partition('acme');
-    const events = random.shuffled(feedOf(random).events);
+    const feed = feedOf(random);
+    const events = random.shuffled(feed.events);
     for (let from = 0; from < events.length; from += 15) {
       await acme.read(...events.slice(from, from + 15).map(eventBytes));
       await follow();
       await fold.step();
     }
+    await foldAll();
+    // From here on, scans look up the players to whom rounds are credited.
+    for (const { roundId, playerRef, brand } of feed.credits)
+      await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
+        ...['acme', roundId, playerRef, brand],
+      ]);
     await foldAll();
     const bet = events.find(
       ({ kind, amount, currency }) => kind === 'bet' && amount > 0 && currency === 'EUR',

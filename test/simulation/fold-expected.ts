@@ -64,8 +64,18 @@ export function expectedState(
   upTo: number,
   asOf: bigint,
 ): ExpectedState {
-  const fold = new PromotionFold(versions, false);
-  for (const entry of entriesOf(ledger, upTo)) fold.take(entry);
+  const fold = new PromotionFold(versions, ledger.credits.length > 0);
+  const credits = ledger.credits.filter(({ changeNo }) => changeNo <= upTo);
+  const steps = [...entriesOf(ledger, upTo), ...credits].sort((a, b) => a.changeNo - b.changeNo);
+  for (const step of steps) {
+    if ('entryId' in step) fold.take(step);
+    else
+      fold.correctRound(
+        { feedId: OPERATOR, roundId: step.round, brand: step.brand, playerRef: step.player },
+        step.changeNo,
+        step.at,
+      );
+  }
   fold.endSlice(asOf);
   const progress = new Map<string, string>();
   const held = new Map<string, string>();

@@ -24,6 +24,9 @@ const STATEMENTS = [
     'promotions_dropped_to',
     'promotions_forget_credits',
   ],
+  ...['promotions_credits', 'promotions_moved_rounds', 'promotions_refunds_of_rounds'],
+  ...['promotions_read_rounds', 'promotions_read_credited', 'promotions_read_recorded_credited'],
+  ...['promotions_read_sums_credited', 'promotions_read_near_credited', 'promotions_read_far_credited'],
   ...['next_page_of_3', 'next_page_of_10000', 'end_pages'],
   ...['promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
@@ -68,9 +71,12 @@ const POINTS: ReadonlyMap<string, readonly FoldFault[]> = new Map<string, readon
 /** Awaits that a run reaches only where a further generation is counted, or rows of another store came. */
 const OF_REBUILDS =
   /^(fold_(state|inherit|forget|lock_for_rebuild)|promotions_(closed_by_time|go_on|keep|clear|sweep|enter_difference))/;
-const OF_ARRIVALS = /^promotions_read_far$/;
+const OF_ARRIVALS = /^promotions_read_far(_credited)?$/;
 /** Awaits for rounds that an older version of the process counted without a record. */
-const OF_OLDER = /^promotions_read_(near|far)$/;
+const OF_OLDER = /^promotions_read_(near|far)(_credited)?$/;
+/** Awaits of runs with attributions, and those of runs without. */
+const OF_CREDITS = /_credited$|^promotions_(credits|moved_rounds|refunds_of_rounds|read_rounds)$/;
+const OF_NO_CREDITS = /^promotions_read(_recorded|_near|_far|_sums)?$/;
 const OF_STOPS = /^fold_release$/;
 
 /** Every await with each fault that can strike there. */
@@ -106,6 +112,7 @@ export class FoldFaults {
   areOver = false;
   readonly struck: string[] = [];
   private hasFocused = false;
+  private readonly isCredited: boolean;
   private readonly focus: readonly [string, FoldFault];
   /** The event without which the run never reaches its focus; null: it needs none. */
   readonly needs: 'rebuild' | 'arrival' | 'stop' | null = null;
@@ -116,10 +123,17 @@ export class FoldFaults {
     private readonly coverage: FoldCoverage,
   ) {
     this.focus = FOLD_PAIRS[seed % FOLD_PAIRS.length] ?? ['commit', 'killed after'];
+    this.isCredited = random.chance(0.5);
     const [point] = this.focus;
     if (OF_ARRIVALS.test(point)) this.needs = 'arrival';
     if (OF_REBUILDS.test(point)) this.needs = 'rebuild';
     if (OF_STOPS.test(point)) this.needs = 'stop';
+  }
+
+  /** Whether rounds are attributed in the run. */
+  get hasCredits(): boolean {
+    const [point] = this.focus;
+    return OF_CREDITS.test(point) || (!OF_NO_CREDITS.test(point) && this.isCredited);
   }
 
   /** Whether the run needs rounds without a record to reach its focus. */

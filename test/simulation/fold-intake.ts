@@ -1,6 +1,6 @@
 /**
- * The processes that decide events beside a fold: batches take a number, stay open for a while, and commit or
- * fail. A store that falls back gets its lost events again.
+ * The processes that decide events and attribute rounds beside a fold. Batches take a number, stay open for a
+ * while, and commit or fail. A store that falls back gets its lost events and attributions again.
  */
 import type { Random } from '../../dev/random';
 import { isKind, kindCode } from '../../src/domain/event/event';
@@ -9,14 +9,17 @@ import type { FeedEvent } from '../support/promotion-feeds';
 import { OPERATOR } from './fold-expected';
 import { REFUND_KIND } from './fold-ledger-statements';
 import type { FoldStoreModel } from './fold-store';
-import type { LedgerTables, RefundedRound, Verdict } from './fold-tables';
+import type { CreditRow, LedgerTables, RefundedRound, Verdict } from './fold-tables';
 import { Actor } from './scheduler';
 
 const WRITERS = 2;
 const SETTLED_KIND = kindCode('settled');
 
+export type WaitingCredit = Pick<CreditRow, 'round' | 'brand' | 'player'>;
+
 export class FoldIntake {
   private waiting: FeedEvent[];
+  private waitingCredits: WaitingCredit[];
   private readonly actor = new Actor('intake');
   /** Rounds of open batches: no other batch may decide them. */
   private readonly locked = new Set<string>();
@@ -26,14 +29,23 @@ export class FoldIntake {
     private readonly store: FoldStoreModel,
     private readonly random: Random,
     private readonly events: readonly FeedEvent[],
+    /** Attributions in their order: a later one of a round corrects it. */
+    private readonly credits: readonly WaitingCredit[],
   ) {
     this.waiting = [...events];
+    this.waitingCredits = [...credits];
     for (let n = 0; n < WRITERS; n++) this.later();
+    this.creditLater();
   }
 
   /** Whether all events are decided. */
   get isDone(): boolean {
-    return this.waiting.length === 0 && this.locked.size === 0 && this.store.openBatches.size === 0;
+    const { waiting, waitingCredits } = this;
+    return (
+      waiting.length + waitingCredits.length === 0 &&
+      this.locked.size === 0 &&
+      this.store.openBatches.size === 0
+    );
   }
 
   /** The store has lost batches: their events come again. */
@@ -42,6 +54,38 @@ export class FoldIntake {
     this.locked.clear();
     const known = new Set(this.store.committed.ledger.history.map(({ eventId }) => eventId));
     this.waiting = this.random.shuffled(this.events.filter(({ id }) => !known.has(id)));
+    const set = this.store.committed.ledger.credits;
+    this.waitingCredits = this.credits.filter(
+      (each) => !set.some(({ round, player }) => round === each.round && player === each.player),
+    );
+  }
+
+  private creditLater(): void {
+    this.store.scheduler.after(this.random.between(1_000, 9_000), this.actor, 'attribution', () =>
+      this.credit(),
+    );
+  }
+
+  /** Attributes a round, also one that a batch decides at the moment. */
+  private credit(): void {
+    const { random, store, fallBacks } = this;
+    const [credit] = store.isAway ? [] : this.waitingCredits;
+    if (credit === undefined) {
+      this.creditLater();
+      return;
+    }
+    const batchNo = ++store.lastBatchNo;
+    store.openBatches.add(batchNo);
+    const at = store.now();
+    store.scheduler.after(random.between(1, 500), this.actor, 'attribution ends', () => {
+      this.creditLater();
+      if (this.fallBacks !== fallBacks) return;
+      store.openBatches.delete(batchNo);
+      const { ledger } = store.committed;
+      const changeNo = batchNo * BATCH_NUMBERS;
+      store.write({ ...ledger, credits: [...ledger.credits, { ...credit, changeNo, at }] });
+      this.waitingCredits.shift();
+    });
   }
 
   private later(): void {

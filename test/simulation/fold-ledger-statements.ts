@@ -4,6 +4,8 @@ import { toPromotionsJson } from '../../src/promotion-file/stored';
 import { compareBytes } from '../../src/promotions/ranking';
 import type { FoldStatement } from './fold-statements';
 import {
+  type FoldTables,
+  flag,
   instantOf,
   keyOfRow,
   type LedgerTables,
@@ -82,8 +84,40 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       });
     return [];
   },
-  // Attributions are not in the simulator: test/ledger/promotion-fold.test.ts has them.
-  promotions_has_attributions: () => [['f']],
+  promotions_has_attributions: ({ ledger }) => [[flag(ledger.credits.length > 0)]],
+  promotions_credits({ ledger }, [rounds, upTo]) {
+    const rows = numbersOf(rounds).flatMap((roundNo) =>
+      ledger.credits
+        .filter(({ round, changeNo }) => round === roundOf(ledger, roundNo) && changeNo <= Number(upTo))
+        .map((credit): [number, number, Text[]] => [
+          roundNo,
+          credit.changeNo,
+          [String(credit.at), credit.brand, credit.player, null, null, null],
+        ]),
+    );
+    rows.sort(([round, no], [otherRound, otherNo]) => round - otherRound || no - otherNo);
+    return rows.map(([round, no, row]) => [String(round), String(no), ...row]);
+  },
+  promotions_moved_rounds({ ledger }, [after, upTo]) {
+    const moved = ledger.credits
+      .filter(({ changeNo }) => changeNo > Number(after) && changeNo <= Number(upTo))
+      .flatMap(({ round }) => ledger.history.find((row) => row.round === round)?.roundNo ?? []);
+    return [...new Set(moved)].map((roundNo) => [String(roundNo)]);
+  },
+  promotions_refunds_of_rounds: ({ ledger }, [rounds]) =>
+    numbersOf(rounds).flatMap((roundNo) => {
+      const refund = ledger.refunds.get(roundNo);
+      return ledger.history
+        .filter(({ kind, eventId }) => kind === REFUND_KIND && eventId === refund?.refundedBy)
+        .map(({ verdictId }) => [String(roundNo), String(verdictId), numberText(refund?.refundedAt ?? null)]);
+    }),
+  promotions_read_rounds({ ledger }, [rounds, kindList, upTo]) {
+    const [numbers, kinds] = [numbersOf(rounds), numbersOf(kindList)];
+    return ledger.history
+      .filter(({ roundNo, isCounted }) => roundNo !== null && numbers.includes(roundNo) && isCounted)
+      .filter(({ kind, verdictId }) => kinds.includes(kind) && verdictId <= Number(upTo))
+      .map((row) => [null, null, null, ...entryOf(row)]);
+  },
   promotions_loops: () => [],
   promotions_read_refunds({ ledger }, [after, upTo, sinceText, operators]) {
     const since = instantOf(sinceText) ?? 0n;
@@ -96,34 +130,81 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       },
     );
   },
-  promotions_read(session, values) {
-    const rows = entriesOfSlice(session.ledger, values);
-    rows.sort((a, b) => compareBytes(a.player, b.player) || a.verdictId - b.verdictId);
-    return session.declare(rows.map((row) => [null, null, null, ...entryOf(row)]));
-  },
+  ...scans('promotions_read', (ledger, values, creditedTo) => {
+    const rows = entriesOfSlice(ledger, values).map((row) => ({
+      ...{ row, credited: creditedTo(row, row.verdictId) },
+    }));
+    const playerOf = ({ row, credited }: (typeof rows)[number]) => credited ?? row.player;
+    rows.sort((a, b) => compareBytes(playerOf(a), playerOf(b)) || a.row.verdictId - b.row.verdictId);
+    return rows.map(({ row, credited }) => [null, null, credited, ...entryOf(row)]);
+  }),
   /** All entries are at their places. */
-  promotions_read_recorded(session, [changes, times, rounds, no, after]) {
-    const records = [...session.seen.records.values()].filter(
+  ...scans('promotions_read_recorded', (ledger, [changes, times, rounds, no, after], creditedTo, seen) => {
+    const records = [...seen.records.values()].filter(
       ({ generation, isSummed, lastNo }) =>
         generation === Number(no) && (!isSummed || lastNo > Number(after)),
     );
     const isRecorded = ({ verdictId }: Verdict) =>
       records.some(({ verdictIds }) => verdictIds.includes(verdictId));
-    return session.declare(reversals(session.ledger, [changes, times, rounds], isRecorded));
-  },
-  promotions_read_near(session, [changes, times, rounds, low, upTo, sinceText, kindList]) {
+    return reversals(ledger, [changes, times, rounds], creditedTo, isRecorded);
+  }),
+  ...scans('promotions_read_near', (ledger, [changes, times, rounds, ...values], creditedTo) => {
+    const [low, upTo, sinceText, kindList] = values;
     const [kinds, since] = [numbersOf(kindList), instantOf(sinceText) ?? 0n];
     const isNear = ({ verdictId, decidedAt, kind }: Verdict) =>
       verdictId > Number(low) && verdictId <= Number(upTo) && decidedAt >= since && kinds.includes(kind);
-    return session.declare(reversals(session.ledger, [changes, times, rounds], isNear));
-  },
-  promotions_read_far(session, [changes, times, rounds, kindList]) {
+    return reversals(ledger, [changes, times, rounds], creditedTo, isNear);
+  }),
+  ...scans('promotions_read_far', (ledger, [changes, times, rounds, kindList], creditedTo) => {
     const kinds = numbersOf(kindList);
     const isFar = ({ decidedAt, kind }: Verdict, { openedAt, refundedAt }: RefundedRound) =>
       decidedAt >= openedAt - DAY && decidedAt <= refundedAt + DAY && kinds.includes(kind);
-    return session.declare(reversals(session.ledger, [changes, times, rounds], isFar));
-  },
+    return reversals(ledger, [changes, times, rounds], creditedTo, isFar);
+  }),
 };
+
+/** The player to whom an entry is credited as of a number; null: its own player. */
+type CreditedTo = (row: Verdict, changeNo: number) => string | null;
+
+/** A scan that asks for no credits, and the same with credits. */
+function scans(
+  name: string,
+  read: (
+    ledger: LedgerTables,
+    values: readonly unknown[],
+    creditedTo: CreditedTo,
+    seen: FoldTables,
+  ) => Text[][],
+): Record<string, FoldStatement> {
+  return {
+    [name]: ({ ledger, seen, declare }, values) => declare(read(ledger, values, () => null, seen)),
+    [`${name}_credited`]: ({ ledger, seen, declare }, values) =>
+      declare(
+        read(
+          ledger,
+          values,
+          ({ round, brand }, changeNo) => creditedOf(ledger, round, brand, changeNo),
+          seen,
+        ),
+      ),
+  };
+}
+
+/** The player to whom entries of a round and brand are credited as of a number; null: their own player. */
+export function creditedOf(
+  { credits }: LedgerTables,
+  round: string | null,
+  brand: string,
+  asOf: number,
+): string | null {
+  const [credit] = credits
+    .filter((each) => each.round === round && each.changeNo <= asOf)
+    .sort((a, b) => b.changeNo - a.changeNo);
+  return credit !== undefined && (credit.brand === null || credit.brand === brand) ? credit.player : null;
+}
+
+export const roundOf = ({ history }: LedgerTables, roundNo: number): string | null =>
+  history.find((row) => row.roundNo === roundNo)?.round ?? null;
 
 /** The verdicts of a slice. */
 function verdictsOfSlice(
@@ -150,6 +231,7 @@ export function entriesOfSlice(ledger: LedgerTables, values: readonly unknown[])
 function reversals(
   { history, refunds }: LedgerTables,
   [changes, times, rounds]: readonly unknown[],
+  creditedTo: CreditedTo,
   isRead: (row: Verdict, refund: RefundedRound) => boolean,
 ): Text[][] {
   const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
@@ -158,6 +240,9 @@ function reversals(
     if (refund === undefined) return [];
     return history
       .filter((row) => row.roundNo === roundNo && row.isCounted && isRead(row, refund))
-      .map((row): Text[] => [changeNos[place] ?? null, enteredAts[place] ?? null, null, ...entryOf(row)]);
+      .map((row): Text[] => [
+        ...[changeNos[place] ?? null, enteredAts[place] ?? null],
+        ...[creditedTo(row, Number(changeNos[place])), ...entryOf(row)],
+      ]);
   });
 }

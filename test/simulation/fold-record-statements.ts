@@ -1,8 +1,8 @@
 /** The statements by which the fold of promotions records rounds, over the model. */
-import { entriesOfSlice } from './fold-ledger-statements';
+import { creditedOf, entriesOfSlice, roundOf } from './fold-ledger-statements';
 import { describedWindow, windowOf } from './fold-result-statements';
-import type { FoldStatement } from './fold-statements';
-import { keyOfRow, listOf, numbersOf } from './fold-tables';
+import type { FoldSession, FoldStatement } from './fold-statements';
+import { keyOfRow, listOf, numbersOf, type SumState } from './fold-tables';
 import type { Text } from './wire';
 
 export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
@@ -49,27 +49,39 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         ...[month, windowNo, player, brand, item, currency].map(String),
       );
       sums.set(key, {
-        ...{ generation, roundNo, windowNo: Number(windowNo), player: player ?? '' },
+        ...{ generation, roundNo, windowNo: Number(windowNo), player: player ?? '', brand: brand ?? '' },
         ...{ item: item ?? '', currency: currency ?? '' },
         amount: (sums.get(key)?.amount ?? 0n) + BigInt(amount ?? 0),
       });
     }
     return [];
   },
-  promotions_read_sums(session, [changes, times, rounds, no]) {
-    const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
-    const rows = numbersOf(rounds).flatMap((roundNo, place) =>
-      [...session.seen.sums.values()]
-        .filter((sum) => sum.generation === Number(no) && sum.roundNo === roundNo)
-        .map(({ windowNo, player, item, currency, amount }): Text[] => [
-          ...describedWindow(windowOf(session.seen, windowNo)),
-          ...[changeNos[place] ?? null, enteredAts[place] ?? null, player, item, currency, String(-amount)],
-        ]),
-    );
-    return session.declare(rows);
-  },
+  promotions_read_sums: (session, values) => readSums(session, values, () => null),
+  promotions_read_sums_credited: (session, values) =>
+    readSums(session, values, ({ roundNo, brand }, changeNo) =>
+      creditedOf(session.ledger, roundOf(session.ledger, roundNo), brand, changeNo),
+    ),
   /** The model drops no months. */
   promotions_dropped_to: () => [[null]],
-  /** The model has no attributions. */
+  /** The model erases no players. */
   promotions_forget_credits: () => [],
 };
+
+function readSums(
+  session: FoldSession,
+  [changes, times, rounds, no]: readonly unknown[],
+  creditedTo: (sum: SumState, changeNo: number) => string | null,
+): Text[][] {
+  const [changeNos, enteredAts] = [listOf(changes), listOf(times)];
+  const rows = numbersOf(rounds).flatMap((roundNo, place) =>
+    [...session.seen.sums.values()]
+      .filter((sum) => sum.generation === Number(no) && sum.roundNo === roundNo)
+      .map((sum): Text[] => [
+        ...describedWindow(windowOf(session.seen, sum.windowNo)),
+        ...[changeNos[place] ?? null, enteredAts[place] ?? null],
+        creditedTo(sum, Number(changeNos[place])) ?? sum.player,
+        ...[sum.item, sum.currency, String(-sum.amount)],
+      ]),
+  );
+  return session.declare(rows);
+}

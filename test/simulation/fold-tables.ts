@@ -33,6 +33,16 @@ export interface RefundedRound {
   readonly refundedBy: string;
 }
 
+/** From its number on, entries of a round count for another player. */
+export interface CreditRow {
+  readonly changeNo: number;
+  readonly round: string;
+  /** Entries of this brand alone; null: of any brand. */
+  readonly brand: string | null;
+  readonly player: string;
+  readonly at: bigint;
+}
+
 export interface PromotionRow extends DefinedVersion {
   readonly promotionNo: number;
   readonly documentVersion: number;
@@ -42,6 +52,8 @@ export interface PromotionRow extends DefinedVersion {
 export interface LedgerTables {
   readonly history: readonly Verdict[];
   readonly refunds: ReadonlyMap<number, RefundedRound>;
+  /** The attributions of rounds and their corrections. */
+  readonly credits: readonly CreditRow[];
   readonly versions: readonly PromotionRow[];
   /** An older version of the process counted verdicts up to this number, and recorded no rounds. */
   readonly recordedAfter: number;
@@ -114,6 +126,7 @@ export interface SumState {
   readonly roundNo: number;
   readonly windowNo: number;
   readonly player: string;
+  readonly brand: string;
   readonly item: string;
   readonly currency: string;
   readonly amount: bigint;

@@ -10,12 +10,13 @@ import { runFold } from '../../src/fold/run';
 import { BATCH_NUMBERS } from '../../src/fold/statements';
 import type { Clock } from '../../src/lib/clock';
 import { makePromotionResults } from '../../src/promotion-store/results';
+import type { RoundCredit } from '../../src/promotions/ledger-entry';
 import { DAILY_RACE, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
 import { type FoldNetwork, FoldPool, strikeInWait } from './fold-client';
 import { compiledOf, type ExpectedState, expectedState, storedState } from './fold-expected';
 import { type FoldCoverage, FoldFaults } from './fold-faults';
-import { decided, FoldIntake } from './fold-intake';
+import { decided, FoldIntake, type WaitingCredit } from './fold-intake';
 import { FoldStoreModel } from './fold-store';
 import { type FoldTables, lastNumberOf, type PromotionRow } from './fold-tables';
 import { Actor, Scheduler } from './scheduler';
@@ -74,6 +75,13 @@ const versionRows = (flows: readonly string[]): PromotionRow[] =>
   }));
 const VERSIONS = versionRows([...Object.values(FLOWS), DAILY_RACE, LATE_CONFIRMED]);
 
+/** Some of them are corrected to a third player. */
+const creditsOf = (random: Random, credits: readonly RoundCredit[]): WaitingCredit[] =>
+  credits.flatMap(({ roundId: round, brand, playerRef: player }) => [
+    { round, brand, player },
+    ...(random.chance(0.5) ? [{ round, brand, player: 'p-corrected' }] : []),
+  ]);
+
 interface FoldProcess {
   readonly actor: Actor;
   readonly end: AbortController;
@@ -107,13 +115,15 @@ class FoldWorld {
     const isAdded = random.chance(0.4);
     this.added = isAdded ? VERSIONS.slice(0, 2) : [];
     const ledger = {
-      ...{ history: [], refunds: new Map(), versions: VERSIONS.slice(this.added.length) },
+      ...{ history: [], refunds: new Map(), credits: [], versions: VERSIONS.slice(this.added.length) },
       recordedAfter: random.chance(0.5) && !this.faults.needsOlder ? -1 : UNRECORDED * BATCH_NUMBERS - 1,
     };
     this.store = new FoldStoreModel(this.scheduler, EPOCH, ledger, (before, after) =>
       this.monitor(before, after),
     );
-    this.intake = new FoldIntake(this.store, random, feedOf(random).events);
+    const feed = feedOf(random);
+    const credits = this.faults.hasCredits ? feed.credits : [];
+    this.intake = new FoldIntake(this.store, random, feed.events, creditsOf(random, credits));
     this.network = {
       ...{ store: this.store, faults: this.faults, random },
       strike: (fault, actor) => this.strike(fault, actor),
@@ -352,6 +362,7 @@ class FoldWorld {
     const found = this.compare(expected, stored, false);
     if (found !== '') return found;
     if (row.newestAt === null) return 'nothing was counted';
+    if (ledger.credits.length > 0) this.events.add('rounds were attributed');
     if (row.generation > 1) this.events.add('a generation replaced another');
     for (const name of stored.held.values()) {
       if (name.startsWith('daily')) this.events.add('a leaderboard closed');

@@ -25,8 +25,8 @@ const ofOneSeed = FOLD_SEED === undefined ? test.skip : test;
 
 const EVENTS = [
   ...['a completion was confirmed', 'a completion was revoked', 'a generation replaced another'],
-  ...['a leaderboard closed', 'a promotion was added', 'rows of another store came'],
-  ...['somebody counted again', 'the store lost slices'],
+  ...['a leaderboard closed', 'a promotion was added', 'rounds were attributed'],
+  ...['rows of another store came', 'somebody counted again', 'the store lost slices'],
 ];
 
 /** Plays seeds until one of them has a problem. */
