@@ -10,13 +10,16 @@ import { ROLLUPS_SETTINGS } from '../shared/settings';
  * A long slice writes the progress of a player once for several events, so a process that is behind catches
  * up faster. An erasure waits for the end of a slice, for 5 s at most.
  */
-const SLICE = { rows: 200_000, ms: 1_000 };
+const SLICE = { rows: 200_000, ms: 2_000 };
 const FILL = { rows: 1_000_000, ms: 3_000 };
+/** Shorter slices cost more for each verdict, and progress is later by longer ones (docs/tuning.md). */
+const INTERVAL_MS = 300;
 
 /** @returns the exit code */
 export function promotions(options: Options): Promise<number> {
   return serveFold({
     name: 'promotions',
+    intervalMs: INTERVAL_MS,
     config: readConfig(process.env, ROLLUPS_SETTINGS),
     async makeFold({ pool, logger, holder, step }) {
       const fold = makeFold(pool, makePromotionResults(), { ...FOLDING, slice: SLICE, fill: FILL, holder });
