@@ -84,7 +84,7 @@ export async function replay(options: Options): Promise<number> {
   const references = makeReferences(pool);
   try {
     own.follow(await references.current());
-    own.check();
+    own.checkAll();
   } catch (error) {
     await pool.end();
     throw error;

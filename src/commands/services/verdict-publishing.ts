@@ -73,8 +73,13 @@ export class OwnTopics {
     return this.verdicts?.problemsOf(this.operators) ?? [];
   }
 
+  /** @throws ConfigError where no operator can have a topic of its own */
+  checkAny(): void {
+    if (this.verdicts?.topicsOf(this.operators).length === 0) this.checkAll();
+  }
+
   /** @throws ConfigError where an operator can have no topic of its own */
-  check(): void {
+  checkAll(): void {
     const { problems } = this;
     if (problems.length > 0)
       throw new ConfigError(
@@ -107,7 +112,7 @@ export async function needOwnTopics(
   if (own.verdicts?.isPerOperator !== true) return needTopics(step, kafka, own.all, logger);
   const letters = own.all;
   own.follow(await step('Postgres', reference));
-  if (own.all.length === letters.length) own.check();
+  own.checkAny();
   for (const { message } of own.problems)
     logger.error({ error: message }, 'operator can have no verdict topic');
   await needTopics(step, kafka, letters, logger);

@@ -24,7 +24,7 @@ test('the topics of operators follow the reference data [S9]', () => {
   expect(own.all).toEqual(['v.acme', 'v.beta']);
   own.follow(referenceOf(['acme', 'ümlaut'], ['events']));
   expect(own.all).toEqual(['v.acme']);
-  expect(() => own.check()).toThrow(
+  expect(() => own.checkAll()).toThrow(
     new ConfigError([
       {
         setting: 'VERDICT_TOPIC',
@@ -40,11 +40,20 @@ test('an operator whose topic is read, or has dead letters, has none [S9]', () =
   const own = new OwnTopics(topics);
   own.follow(referenceOf(['acme', 'events', 'letters'], ['events']));
   expect(own.all).toEqual(['letters', 'acme']);
-  expect(() => own.check()).toThrow('"events", which is a topic that is read');
-  expect(() => own.check()).toThrow('"letters", which is the dead-letter topic');
+  expect(() => own.checkAll()).toThrow('"events", which is a topic that is read');
+  expect(() => own.checkAll()).toThrow('"letters", which is the dead-letter topic');
   const named = new OwnTopics({ ...topics, KAFKA_TOPICS: ['acme'] });
   named.follow(referenceOf(['acme'], []));
-  expect(() => named.check()).toThrow('"acme", which is a topic that is read');
+  expect(() => named.checkAll()).toThrow('"acme", which is a topic that is read');
+});
+
+test('processes start beside an operator that can have no topic, unless no operator can have one [S9]', () => {
+  const own = new OwnTopics({ VERDICT_TOPIC: 'v.{operator}' });
+  own.checkAny();
+  own.follow(referenceOf(['acme', 'ümlaut'], []));
+  own.checkAny();
+  own.follow(referenceOf(['ümlaut'], []));
+  expect(() => own.checkAny()).toThrow('"v.ümlaut", which is not a Kafka topic name');
 });
 
 test('status has the state of each topic of verdicts [S9]', () => {
