@@ -62,7 +62,7 @@ describe('Postgres stopped', () => {
         const [health] = await Promise.all(workers.map((worker) => worker.get('/livez')));
         expect(health?.status).toBe(200);
         expect(await workers[0]?.metric('promo_intake_undecided_partitions')).toBe(1);
-        await sleep(4 * SECOND);
+        // It has 8 s to start, before a further try.
         await postgres.start();
         await world.untilDecided(4, 40 * SECOND);
         await Promise.all(workers.map((worker) => worker.waitForLog('partition is no longer undecided')));
