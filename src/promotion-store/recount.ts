@@ -16,7 +16,7 @@ import { type CountedVersion, VersionCache } from './counted-versions';
 import { readCountedRows } from './credits';
 import { RecountedSums } from './recounted-sums';
 import { countedScopeOf } from './results';
-import { MatchedRows, SliceRows } from './slice-rows';
+import { ProgressChanges, SliceCounting } from './slice-counting';
 import {
   DamageList,
   ERASED,
@@ -109,12 +109,11 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   const versions = await readCounted(reader, Number(generation));
   if (versions === null)
     return { type: 'not now', reason: 'promotions were applied that are not counted yet' };
-  const rowsOfLedger = new SliceRows(versions);
-  const recount = rowsOfLedger.counting;
+  const recount = new SliceCounting(versions);
   // Erased players are compared together, so a sample has none of them.
   const isCounted = (player: string) => oneOf === 1 || (crc32(player) % oneOf === 0 && !ERASED.test(player));
   const sums = await RecountedSums.begin(reader, Number(generation), versions);
-  const verdicts = await countAgain(reader, rowsOfLedger, versions, { upTo, shown, isCounted, sums });
+  const verdicts = await countAgain(reader, recount, versions, { upTo, shown, isCounted, sums });
   const closed = await reader.query(CLOSED_UP_TO, [generation]);
   // Ranks of a sample are not those of all players.
   const boards = new Set(oneOf === 1 ? closed.map(([windowNo]) => Number(windowNo)) : []);
@@ -177,7 +176,7 @@ interface Counted {
 /** Adds all rows of the ledger, in their order. @returns how many verdicts there were */
 async function countAgain(
   reader: Reader,
-  rowsOfLedger: SliceRows,
+  recount: SliceCounting,
   versions: readonly CountedVersion[],
   { upTo, shown: [generation, , lineage], isCounted, sums }: Counted,
 ): Promise<number> {
@@ -197,12 +196,12 @@ async function countAgain(
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     const reading = { scope: countedScopeOf(versions), records: null, sums };
     const { reversals, entries } = await readCountedRows(reader, slice, reading);
-    const matched = new MatchedRows();
+    const changes = new ProgressChanges();
     for (const pages of [reversals, entries])
       for await (const page of pages)
-        for (const row of page) if (isCounted(row.playerRef)) matched.add(row, rowsOfLedger.match(row));
-    for (const { credited, sign, changeNo, at } of matched.inOrder())
-      rowsOfLedger.counting.addCredits(credited, sign, { changeNo, at });
+        for (const row of page) if (isCounted(row.playerRef)) changes.addRow(row, recount.matchRow(row));
+    for (const { credited, sign, changeNo, at } of changes.inOrder())
+      recount.addCredits(credited, sign, { changeNo, at });
     if (latest != null) newest = later(newest, BigInt(latest));
     verdicts += Number(count);
     batches = nextSpan({ batches, rows: Number(count), ms: performance.now() - began }, GOAL);

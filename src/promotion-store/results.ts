@@ -10,7 +10,7 @@ import type { CountedScope } from './ledger-rows';
 import { beginRecords, OldRecords } from './round-records';
 import { countJoined, countSlice } from './slice';
 import { cutSlice, SLICE_LIMITS } from './slice-end';
-import { countRanks, RankedRows } from './slice-ranks';
+import { countRanks, HeldRankChanges } from './slice-ranks';
 import { finiteMicrosOf } from './times';
 
 /**
@@ -73,7 +73,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
     if (closedTo == null) return;
     const { foldedTo } = await readTimes(session, to);
     const { versions } = await countVersions(session, to, foldedTo, cache);
-    const ranked = new RankedRows(versions, null);
+    const ranked = new HeldRankChanges(versions, null);
     await countRanks(session, { generation: to }, ranked, BigInt(closedTo));
   }
 
@@ -105,7 +105,7 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
       const { foldedTo, closedTo } = await readTimes(session, generation);
       const { versions, rebuild } = await countVersions(session, generation, foldedTo, cache);
       const asOf = now - CERTAIN_AFTER_MICROS;
-      const ranked = new RankedRows(versions, later(later(foldedTo, closedTo), asOf));
+      const ranked = new HeldRankChanges(versions, later(later(foldedTo, closedTo), asOf));
       const options = { generation, isEmpty: false, versions, asOf };
       const completions = await countJoined(session, options, ranked);
       completions.push(...(await countRanks(session, options, ranked, asOf)));

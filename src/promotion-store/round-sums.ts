@@ -15,8 +15,8 @@ import type { CountedVersion } from './counted-versions';
 import type { EntrySums } from './credits';
 import type { LedgerRow } from './ledger-columns';
 import { type WindowNumbers, windowNoOf } from './progress-rows';
+import { CreditSums, SliceCounting } from './slice-counting';
 import { SlicePart } from './slice-part';
-import { CreditSums, SliceRows } from './slice-rows';
 import { DAY_MICROS } from './times';
 
 /** Sums are saved once they are of so many rows of progress: a round may have as many players as entries. */
@@ -43,16 +43,16 @@ export interface RoundSum {
 
 /** Sums entries by their round, month and brand. */
 export class SumsOfRounds {
-  readonly rows: SliceRows;
+  readonly counting: SliceCounting;
   private readonly parts = new Map<string, Omit<RoundSum, 'progress' | 'credit'> & { sums: CreditSums }>();
 
   constructor(versions: readonly CountedVersion[]) {
-    this.rows = new SliceRows(versions);
+    this.counting = new SliceCounting(versions);
   }
 
   add(roundNo: string, entry: CountedEntry): void {
     // Its refund may be decided up to a day earlier, when a promotion was not removed yet.
-    const credited = this.rows.counting.match(entry, entry.playerRef, entry.enteredAt - DAY_MICROS);
+    const credited = this.counting.match(entry, entry.playerRef, entry.enteredAt - DAY_MICROS);
     if (credited.length === 0) return;
     const month = `${new Date(Number(entry.decidedAt / 1_000n)).toISOString().slice(0, 7)}-01`;
     const brand = entry.brand ?? '';
@@ -96,7 +96,7 @@ export class RoundSums implements EntrySums {
     for await (const page of pages) {
       for (const { roundNo, entry } of page)
         if (roundNo !== null && large.has(roundNo)) this.sums.add(roundNo, entry);
-      if (this.sums.rows.counting.found.length > MOST_SUMS) await this.save();
+      if (this.sums.counting.found.length > MOST_SUMS) await this.save();
       yield page;
     }
     await this.save();
@@ -106,7 +106,7 @@ export class RoundSums implements EntrySums {
     const { session, generation, numbers } = this;
     const sums = this.sums.list();
     if (sums.length === 0) return;
-    await new SlicePart(session, { generation, isEmpty: false }, this.sums.rows, numbers).numberWindows();
+    await new SlicePart(session, { generation, isEmpty: false }, this.sums.counting, numbers).numberWindows();
     await session.query(ADD_SUMS, [
       generation,
       arrays.int8(sums.map(({ roundNo }) => Number(roundNo))),

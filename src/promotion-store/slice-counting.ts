@@ -1,4 +1,4 @@
-/** The progress that rows change, with the numbers of its windows, and the steps that change it. */
+/** Counts rows of a slice: the changes of progress, and the progress with the numbers of its windows. */
 import { Counting, type CreditedProgress, isOf, isRemoved } from '../promotions/counting';
 import type { Credit } from '../promotions/matching';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
@@ -8,8 +8,8 @@ import type { CountedRow } from './credits';
 import type { StoredWindow } from './progress-rows';
 import type { ReversedSum } from './reversed-sums';
 
-/** A row that changes progress. */
-export interface MatchedRow {
+/** The change that one verdict makes to progress. */
+export interface ProgressChange {
   readonly changeNo: number;
   /** Microseconds since 1970. */
   readonly at: bigint;
@@ -43,15 +43,15 @@ export class CreditSums {
   }
 }
 
-/** Rows that change progress. */
-export class MatchedRows {
-  private readonly rows: MatchedRow[] = [];
+/** Changes of progress, in the order of their numbers once they are asked for. */
+export class ProgressChanges {
+  private readonly changes: ProgressChange[] = [];
   private readonly reversals = new Map<number, CreditSums>();
 
-  add({ entry, sign, changeNo, at }: CountedRow, credited: readonly CreditedProgress[]): void {
+  addRow({ entry, sign, changeNo, at }: CountedRow, credited: readonly CreditedProgress[]): void {
     if (credited.length === 0) return;
     if (entry.reversesEntryId === null) {
-      this.rows.push({ changeNo, at, sign, credited });
+      this.changes.push({ changeNo, at, sign, credited });
       return;
     }
     this.addReversed({ changeNo, at }, credited);
@@ -59,47 +59,43 @@ export class MatchedRows {
 
   /** @param credited with negative amounts */
   addReversed(
-    { changeNo, at }: Pick<MatchedRow, 'changeNo' | 'at'>,
+    { changeNo, at }: Pick<ProgressChange, 'changeNo' | 'at'>,
     credited: readonly CreditedProgress[],
   ): void {
     let reversal = this.reversals.get(changeNo);
     if (reversal === undefined) {
       reversal = new CreditSums();
       this.reversals.set(changeNo, reversal);
-      this.rows.push({ changeNo, at, sign: 1n, credited: reversal.credited });
+      this.changes.push({ changeNo, at, sign: 1n, credited: reversal.credited });
     }
     for (const each of credited) reversal.add(each);
   }
 
-  addMatched(row: MatchedRow): void {
-    if (row.credited.length > 0) this.rows.push(row);
+  addChange(change: ProgressChange): void {
+    if (change.credited.length > 0) this.changes.push(change);
   }
 
   /** Adds a step at which progress is judged, and which does not change it. */
-  addStep(step: Pick<MatchedRow, 'changeNo' | 'at'>, progress: PlayerProgress): void {
-    this.rows.push({ ...step, sign: 1n, credited: [{ progress, credits: [] }] });
+  addStep(step: Pick<ProgressChange, 'changeNo' | 'at'>, progress: PlayerProgress): void {
+    this.changes.push({ ...step, sign: 1n, credited: [{ progress, credits: [] }] });
   }
 
-  /** The rows in the order of their numbers. */
-  inOrder(): readonly MatchedRow[] {
-    return this.rows.sort((a, b) => a.changeNo - b.changeNo);
+  /** The changes in the order of their numbers. */
+  inOrder(): readonly ProgressChange[] {
+    return this.changes.sort((a, b) => a.changeNo - b.changeNo);
   }
 
-  /** Takes the rows up to a number, in their order. */
-  takeUpTo(changeNo: number): MatchedRow[] {
-    const end = this.inOrder().findIndex((row) => row.changeNo > changeNo);
-    return this.rows.splice(0, end === -1 ? this.rows.length : end);
+  /** Takes the changes up to a number, in their order. */
+  takeUpTo(changeNo: number): ProgressChange[] {
+    const end = this.inOrder().findIndex((change) => change.changeNo > changeNo);
+    return this.changes.splice(0, end === -1 ? this.changes.length : end);
   }
 }
 
-export class SliceRows {
-  readonly counting: Counting<CountedVersion>;
+/** Counts rows in the progress of a store. */
+export class SliceCounting extends Counting<CountedVersion> {
   /** So much progress was looked at by takeFresh. */
   private lookedAt = 0;
-
-  constructor(private readonly versions: readonly CountedVersion[]) {
-    this.counting = new Counting(versions);
-  }
 
   /** Whether a version is a leaderboard. */
   get hasBoards(): boolean {
@@ -107,8 +103,8 @@ export class SliceRows {
   }
 
   /** The progress in which a row counts. */
-  match({ entry, playerRef, matchedAt }: CountedRow): readonly CreditedProgress[] {
-    return this.counting.match(entry, playerRef, matchedAt);
+  matchRow({ entry, playerRef, matchedAt }: CountedRow): readonly CreditedProgress[] {
+    return this.match(entry, playerRef, matchedAt);
   }
 
   /** The progress from which a refund takes a sum; undefined: its version does not count there. */
@@ -116,14 +112,14 @@ export class SliceRows {
     const { window } = place;
     const version = this.versionOf(place);
     if (version === undefined || !isOf(version, window) || isRemoved(version, at)) return undefined;
-    return this.counting.progressOf(version, window, playerRef);
+    return this.progressOf(version, window, playerRef);
   }
 
   /** The progress of the same player in the same window as that of other rows. */
   progressLike({ place, playerRef }: PlayerProgress): PlayerProgress {
     const version = this.versions.find((each) => each === place.version);
     if (version === undefined) throw new RangeError('progress of another version');
-    return this.counting.progressOf(version, place.window, playerRef);
+    return this.progressOf(version, place.window, playerRef);
   }
 
   versionOf({
@@ -135,17 +131,16 @@ export class SliceRows {
 
   /** The windows that have no number yet. */
   windowsToNumber(): ProgressWindow<CountedVersion>[] {
-    return [...this.counting.windows()].filter(({ windowNo }) => windowNo === null);
+    return [...this.windows()].filter(({ windowNo }) => windowNo === null);
   }
 
   number(windows: readonly StoredWindow[]): void {
-    for (const { windowNo, version, window } of windows)
-      this.counting.windowOf(version, window).windowNo = windowNo;
+    for (const { windowNo, version, window } of windows) this.windowOf(version, window).windowNo = windowNo;
   }
 
   /** The progress that was found since the last call: it is to be restored. */
   takeFresh(): readonly PlayerProgress[] {
-    const { found } = this.counting;
+    const { found } = this;
     const fresh = found.slice(this.lookedAt);
     this.lookedAt = found.length;
     return fresh;
@@ -153,40 +148,40 @@ export class SliceRows {
 }
 
 /** The reversals of a slice, until the other rows of their players are read. */
-export class ReversedRows {
-  private readonly rows: SliceRows;
-  private readonly byPlayer = new Map<string, MatchedRows>();
+export class HeldReversals {
+  private readonly counting: SliceCounting;
+  private readonly byPlayer = new Map<string, ProgressChanges>();
 
   constructor(versions: readonly CountedVersion[]) {
-    this.rows = new SliceRows(versions);
+    this.counting = new SliceCounting(versions);
   }
 
   add(row: CountedRow): void {
-    const credited = this.rows.match(row);
-    if (credited.length > 0) this.rowsOf(row.playerRef).add(row, credited);
+    const credited = this.counting.matchRow(row);
+    if (credited.length > 0) this.changesOf(row.playerRef).addRow(row, credited);
   }
 
   addSum(sum: ReversedSum): void {
-    const progress = this.rows.progressOfSum(sum);
+    const progress = this.counting.progressOfSum(sum);
     if (progress !== undefined)
-      this.rowsOf(sum.playerRef).addReversed(sum, [{ progress, credits: [sum.credit] }]);
+      this.changesOf(sum.playerRef).addReversed(sum, [{ progress, credits: [sum.credit] }]);
   }
 
-  private rowsOf(playerRef: string): MatchedRows {
+  private changesOf(playerRef: string): ProgressChanges {
     const known = this.byPlayer.get(playerRef);
     if (known !== undefined) return known;
-    const added = new MatchedRows();
+    const added = new ProgressChanges();
     this.byPlayer.set(playerRef, added);
     return added;
   }
 
-  /** The players whose rows were not taken. */
+  /** The players whose changes were not taken. */
   players(): readonly string[] {
     return [...this.byPlayer.keys()];
   }
 
-  /** Takes the rows of a player up to a number. */
-  take(playerRef: string, upTo: number): readonly MatchedRow[] {
+  /** Takes the changes of a player up to a number. */
+  take(playerRef: string, upTo: number): readonly ProgressChange[] {
     const ofPlayer = this.byPlayer.get(playerRef);
     const taken = ofPlayer?.takeUpTo(upTo) ?? [];
     if (ofPlayer?.inOrder().length === 0) this.byPlayer.delete(playerRef);

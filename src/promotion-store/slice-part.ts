@@ -5,7 +5,7 @@
 import type { Session } from '../postgres/transaction';
 import type { PlacedEntry } from './completions';
 import * as stored from './progress-rows';
-import type { MatchedRow, SliceRows } from './slice-rows';
+import type { ProgressChange, SliceCounting } from './slice-counting';
 
 export interface SliceOptions {
   readonly generation: number;
@@ -17,32 +17,32 @@ export class SlicePart {
   constructor(
     private readonly session: Session,
     private readonly options: SliceOptions,
-    readonly rows: SliceRows,
+    readonly counting: SliceCounting,
     private readonly numbers = new stored.WindowNumbers(),
   ) {}
 
   /** Gives numbers to the windows that were found since the last call. */
   async numberWindows(): Promise<void> {
-    const { session, rows, numbers } = this;
-    for (const place of rows.windowsToNumber()) place.windowNo = numbers.of(place);
-    const found = await stored.numberWindows(session, rows.windowsToNumber());
-    rows.number(found);
+    const { session, counting, numbers } = this;
+    for (const place of counting.windowsToNumber()) place.windowNo = numbers.of(place);
+    const found = await stored.numberWindows(session, counting.windowsToNumber());
+    counting.number(found);
     numbers.add(found);
   }
 
   /** Restores the progress that was found since the last call. */
   async restore(): Promise<void> {
-    const { session, rows } = this;
+    const { session, counting } = this;
     await this.numberWindows();
-    const fresh = rows.takeFresh();
+    const fresh = counting.takeFresh();
     if (!this.options.isEmpty) await stored.loadProgress(session, this.options.generation, fresh);
-    for (const progress of fresh) rows.counting.judge.await(progress);
+    for (const progress of fresh) counting.judge.await(progress);
   }
 
-  /** @param matched in the order of their numbers; their progress is restored */
-  count(matched: readonly MatchedRow[]): void {
-    for (const { credited, sign, changeNo, at } of matched)
-      this.rows.counting.addCredits(credited, sign, { changeNo, at });
+  /** @param changes in the order of their numbers; their progress is restored */
+  count(changes: readonly ProgressChange[]): void {
+    for (const { credited, sign, changeNo, at } of changes)
+      this.counting.addCredits(credited, sign, { changeNo, at });
   }
 
   /**
@@ -52,9 +52,8 @@ export class SlicePart {
    * @returns the entries of the ledger of completions, which are not written yet
    */
   async save(asOf: bigint): Promise<PlacedEntry[]> {
-    const { session } = this;
+    const { session, counting } = this;
     const { generation } = this.options;
-    const { counting } = this.rows;
     const { entries, changed } = counting.endSlice(asOf);
     const counted = counting.found.filter(({ lastStep }) => lastStep !== null);
     await Promise.all([

@@ -10,8 +10,8 @@ import * as boardRows from './board-rows';
 import type { PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
 import * as stored from './progress-rows';
+import { type ProgressChange, ProgressChanges, SliceCounting } from './slice-counting';
 import { type SliceOptions, SlicePart } from './slice-part';
-import { type MatchedRow, MatchedRows, SliceRows } from './slice-rows';
 
 /** Players whose completions are confirmed in one slice. The others follow in the next one. */
 const CONFIRMED_AT_ONCE = 2_000;
@@ -32,46 +32,46 @@ interface OpenBoard extends stored.StoredWindow {
   readonly players: readonly PlayerProgress[];
 }
 
-/** The rows that change ranks, until the rows of all players are read. */
-export class RankedRows {
-  readonly rows: SliceRows;
-  private readonly matched = new MatchedRows();
+/** The changes of progress that change ranks, until the rows of all players are read. */
+export class HeldRankChanges {
+  readonly counting: SliceCounting;
+  private readonly changes = new ProgressChanges();
 
   /** @param until the last close of a leaderboard with ranks, in microseconds since 1970; null: none */
   constructor(
     versions: readonly CountedVersion[],
     private readonly until: bigint | null,
   ) {
-    this.rows = new SliceRows(versions);
+    this.counting = new SliceCounting(versions);
   }
 
-  /** Keeps what changes ranks. @returns the row with the other progress in which it counts */
-  take(row: MatchedRow): MatchedRow {
-    const { credited } = row;
-    if (!credited.some(({ progress }) => this.hasRanks(progress.place))) return row;
+  /** Keeps the progress that has ranks. @returns the change of the other progress */
+  take(change: ProgressChange): ProgressChange {
+    const { credited } = change;
+    if (!credited.some(({ progress }) => this.hasRanks(progress.place))) return change;
     const ranked: CreditedProgress[] = [];
     const others: CreditedProgress[] = [];
     for (const each of credited)
       if (this.hasRanks(each.progress.place))
-        ranked.push({ ...each, progress: this.rows.progressLike(each.progress) });
+        ranked.push({ ...each, progress: this.counting.progressLike(each.progress) });
       else others.push(each);
-    this.matched.addMatched({ ...row, credited: ranked });
-    return { ...row, credited: others };
+    this.changes.addChange({ ...change, credited: ranked });
+    return { ...change, credited: others };
   }
 
   /** Adds a step at which progress is judged. @returns false where it changes no ranks */
   takeStep(
-    step: Pick<MatchedRow, 'changeNo' | 'at'>,
+    step: Pick<ProgressChange, 'changeNo' | 'at'>,
     { version, window }: Pick<ProgressWindow<CountedVersion>, 'version' | 'window'>,
     playerRef: string,
   ): boolean {
     if (!this.hasRanks({ version, window })) return false;
-    this.matched.addStep(step, this.rows.counting.progressOf(version, window, playerRef));
+    this.changes.addStep(step, this.counting.progressOf(version, window, playerRef));
     return true;
   }
 
-  inOrder(): readonly MatchedRow[] {
-    return this.matched.inOrder();
+  inOrder(): readonly ProgressChange[] {
+    return this.changes.inOrder();
   }
 
   private hasRanks(place: Pick<ProgressWindow, 'version' | 'window'>): boolean {
@@ -89,19 +89,18 @@ export class RankedRows {
 export async function countRanks(
   session: Session,
   { generation }: Pick<SliceOptions, 'generation'>,
-  ranked: RankedRows,
+  ranked: HeldRankChanges,
   asOf: bigint,
 ): Promise<PlacedEntry[]> {
-  const { rows } = ranked;
-  const { counting } = rows;
-  const part = new SlicePart(session, { generation, isEmpty: false }, rows);
-  const matched = ranked.inOrder();
+  const { counting } = ranked;
+  const part = new SlicePart(session, { generation, isEmpty: false }, counting);
+  const changes = ranked.inOrder();
   await part.numberWindows();
-  const boards = rows.hasBoards ? await openBoards(session, generation, rows, matched, asOf) : [];
+  const boards = counting.hasBoards ? await openBoards(session, generation, counting, changes, asOf) : [];
   for (const each of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
-    const version = rows.versionOf(each);
+    const version = counting.versionOf(each);
     if (version === undefined) continue;
-    rows.number([{ ...each, version }]);
+    counting.number([{ ...each, version }]);
     counting.progressOf(version, each.window, each.playerRef);
   }
   await part.restore();
@@ -110,7 +109,7 @@ export async function countRanks(
     for (const progress of players) board.players.add(progress);
     if (wasClosed) board.restoreClosed();
   }
-  part.count(matched);
+  part.count(changes);
   const entries = await part.save(asOf);
   const closed = boards.filter(({ wasClosed }) => !wasClosed).map(({ windowNo }) => windowNo);
   await boardRows.closeBoards(session, generation, closed);
@@ -121,11 +120,11 @@ export async function countRanks(
 async function openBoards(
   session: Session,
   generation: number,
-  rows: SliceRows,
-  matched: readonly MatchedRow[],
+  counting: SliceCounting,
+  changes: readonly ProgressChange[],
   asOf: bigint,
 ): Promise<OpenBoard[]> {
-  const touched = touchedBoards(rows, matched);
+  const touched = touchedBoards(counting, changes);
   const wasClosed = await boardRows.closedBoards(
     session,
     generation,
@@ -134,9 +133,9 @@ async function openBoards(
   const isTouched = new Set(touched.map(({ windowNo }) => windowNo));
   const due: TouchedBoard[] = [];
   for (const each of await boardRows.dueBoards(session, generation, asOf)) {
-    const version = rows.versionOf(each);
+    const version = counting.versionOf(each);
     if (version === undefined || isTouched.has(each.windowNo)) continue;
-    rows.number([{ ...each, version }]);
+    counting.number([{ ...each, version }]);
     due.push({ ...each, version, latest: asOf, rows: 0 });
   }
   const opened: OpenBoard[] = [];
@@ -148,15 +147,15 @@ async function openBoards(
     const { goal } = version.promotion;
     const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + board.rows;
     const refs = await boardRows.rankedPlayers(session, generation, windowNo, most);
-    const players = refs.map((playerRef) => rows.counting.progressOf(version, window, playerRef));
+    const players = refs.map((playerRef) => counting.progressOf(version, window, playerRef));
     opened.push({ windowNo, version, window, wasClosed: wasClosed.has(windowNo), players });
   }
   return opened;
 }
 
-function touchedBoards(rows: SliceRows, matched: readonly MatchedRow[]): TouchedBoard[] {
+function touchedBoards(counting: SliceCounting, changes: readonly ProgressChange[]): TouchedBoard[] {
   const touched = new Map<ProgressWindow, { latest: bigint; rows: number }>();
-  for (const { at, credited } of matched)
+  for (const { at, credited } of changes)
     for (const { progress } of credited) {
       const found = touched.get(progress.place);
       if (found === undefined) touched.set(progress.place, { latest: at, rows: 1 });
@@ -165,7 +164,7 @@ function touchedBoards(rows: SliceRows, matched: readonly MatchedRow[]): Touched
         if (at > found.latest) found.latest = at;
       }
     }
-  return [...rows.counting.windows()].flatMap((place) => {
+  return [...counting.windows()].flatMap((place) => {
     const { version, window, windowNo } = place;
     const found = touched.get(place);
     return found === undefined || windowNo === null ? [] : [{ version, window, windowNo, ...found }];

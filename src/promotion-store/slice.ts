@@ -11,9 +11,9 @@ import { takeJoined } from './joins';
 import type { MeasuredSlice } from './ledger-rows';
 import { WindowNumbers } from './progress-rows';
 import { RoundSums } from './round-sums';
+import { HeldReversals, ProgressChanges, SliceCounting } from './slice-counting';
 import { type SliceOptions, SlicePart } from './slice-part';
-import { countRanks, RankedRows } from './slice-ranks';
-import { MatchedRows, ReversedRows, SliceRows } from './slice-rows';
+import { countRanks, HeldRankChanges } from './slice-ranks';
 
 /** Parts in memory: the store looks one up or writes it, while this process counts another one. */
 const PARTS_AT_ONCE = 3;
@@ -45,12 +45,12 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
     ...reading,
     sums,
   });
-  const ranked = new RankedRows(versions, later(latest, newestChange));
+  const ranked = new HeldRankChanges(versions, later(latest, newestChange));
   const joined = await countJoined(session, counted, ranked);
   // Rows of the slice may revoke what joined progress completes. Its entries come before theirs.
   if (isShown) await enterCompletions(session, joined);
   const completions: PlacedEntry[] = [];
-  const reversed = new ReversedRows(versions);
+  const reversed = new HeldReversals(versions);
   for await (const page of reversedSums) for (const sum of page) reversed.addSum(sum);
   for await (const page of reversals) for (const row of page) reversed.add(row);
   const running: Promise<void>[] = [];
@@ -59,65 +59,65 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   let goesOn: string | null = null;
   for await (const { rows, isWhole } of playersOf(entries)) {
     if (part !== null) await Promise.all(running.splice(0));
-    const current: SlicePart = part ?? new SlicePart(session, counted, new SliceRows(versions), numbers);
-    await begin(current, matchedRows(current, goesOn, rows, isWhole), isWhole);
+    const current: SlicePart = part ?? new SlicePart(session, counted, new SliceCounting(versions), numbers);
+    await begin(current, changesOf(current, goesOn, rows, isWhole), isWhole);
     part = isWhole ? null : current;
     goesOn = isWhole ? null : (rows.at(-1)?.playerRef ?? goesOn);
   }
   // These players have no other rows in the slice.
   const others = reversed.players();
   for (let first = 0; first < others.length; first += PLAYERS_OF_PART) {
-    const reversedPart = new SlicePart(session, counted, new SliceRows(versions), numbers);
-    const matched = new MatchedRows();
+    const reversedPart = new SlicePart(session, counted, new SliceCounting(versions), numbers);
+    const changes = new ProgressChanges();
     for (const playerRef of others.slice(first, first + PLAYERS_OF_PART))
-      addReversed(matched, reversedPart, playerRef, Number.POSITIVE_INFINITY);
-    await begin(reversedPart, matched, true);
+      addReversed(changes, reversedPart, playerRef, Number.POSITIVE_INFINITY);
+    await begin(reversedPart, changes, true);
   }
   await Promise.all(running);
   completions.push(...(await countRanks(session, counted, ranked, asOf)));
   return completions;
 
   /** Begins to count rows, once few parts are in memory. */
-  async function begin(part: SlicePart, matched: MatchedRows, isWhole: boolean): Promise<void> {
-    const counting = countPart(part, matched, isWhole);
+  async function begin(part: SlicePart, changes: ProgressChanges, isWhole: boolean): Promise<void> {
+    const counting = countPart(part, changes, isWhole);
     // Its failure is met below.
     counting.catch(() => {});
     running.push(counting);
     if (running.length >= PARTS_AT_ONCE) await running.shift();
   }
 
-  async function countPart(part: SlicePart, matched: MatchedRows, isWhole: boolean): Promise<void> {
+  async function countPart(part: SlicePart, changes: ProgressChanges, isWhole: boolean): Promise<void> {
     await part.restore();
-    part.count(matched.inOrder());
+    part.count(changes.inOrder());
     const made = isWhole ? await part.save(asOf) : [];
     if (isShown) completions.push(...made);
   }
 
   /** @param goesOn the player of the rows before that belong to the part */
-  function matchedRows(
+  function changesOf(
     part: SlicePart,
     goesOn: string | null,
     rows: readonly CountedRow[],
     isWhole: boolean,
-  ): MatchedRows {
-    const matched = new MatchedRows();
+  ): ProgressChanges {
+    const changes = new ProgressChanges();
     let player = goesOn;
     for (const row of rows) {
       if (player !== null && player !== row.playerRef)
-        addReversed(matched, part, player, Number.POSITIVE_INFINITY);
+        addReversed(changes, part, player, Number.POSITIVE_INFINITY);
       player = row.playerRef;
       const { changeNo, at, sign } = row;
-      matched.addMatched(ranked.take({ changeNo, at, sign, credited: part.rows.match(row) }));
+      changes.addChange(ranked.take({ changeNo, at, sign, credited: part.counting.matchRow(row) }));
     }
     const upTo = isWhole ? Number.POSITIVE_INFINITY : (rows.at(-1)?.changeNo ?? 0);
-    if (player !== null) addReversed(matched, part, player, upTo);
-    return matched;
+    if (player !== null) addReversed(changes, part, player, upTo);
+    return changes;
   }
 
-  function addReversed(matched: MatchedRows, part: SlicePart, playerRef: string, upTo: number): void {
+  function addReversed(changes: ProgressChanges, part: SlicePart, playerRef: string, upTo: number): void {
     for (const { credited, ...row } of reversed.take(playerRef, upTo)) {
-      const own = credited.map((each) => ({ ...each, progress: part.rows.progressLike(each.progress) }));
-      matched.addMatched(ranked.take({ ...row, credited: own }));
+      const own = credited.map((each) => ({ ...each, progress: part.counting.progressLike(each.progress) }));
+      changes.addChange(ranked.take({ ...row, credited: own }));
     }
   }
 }
@@ -129,20 +129,20 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
 export async function countJoined(
   session: Session,
   { versions, asOf, ...options }: SliceOptions & Pick<CountedSlice, 'versions' | 'asOf'>,
-  ranked: RankedRows,
+  ranked: HeldRankChanges,
 ): Promise<PlacedEntry[]> {
   const joined = await takeJoined(session, options.generation);
   if (joined.length === 0) return [];
-  const part = new SlicePart(session, options, new SliceRows(versions));
-  const matched = new MatchedRows();
+  const part = new SlicePart(session, options, new SliceCounting(versions));
+  const changes = new ProgressChanges();
   for (const each of joined) {
-    const version = part.rows.versionOf(each);
+    const version = part.counting.versionOf(each);
     if (version === undefined || ranked.takeStep(each, { version, window: each.window }, each.playerRef))
       continue;
-    matched.addStep(each, part.rows.counting.progressOf(version, each.window, each.playerRef));
+    changes.addStep(each, part.counting.progressOf(version, each.window, each.playerRef));
   }
   await part.restore();
-  part.count(matched.inOrder());
+  part.count(changes.inOrder());
   return part.save(asOf);
 }
 

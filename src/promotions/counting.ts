@@ -45,7 +45,7 @@ export class Counting<V extends PromotionVersion = PromotionVersion> {
   private changed: PlayerProgress[] = [];
   private readonly made: PlayerProgress[] = [];
 
-  constructor(private readonly versions: readonly V[]) {
+  constructor(protected readonly versions: readonly V[]) {
     for (const version of versions) this.players.set(version, new Map());
   }
 
