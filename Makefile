@@ -70,7 +70,7 @@ example-wallet: dev-build ## start a wallet on a Postgres of its own, for wallet
 	@exec node build/dev/example-wallet.js $(BUG)
 
 ##@ Tests
-test: dev-build ## run every check and every test, on real servers (22 minutes)
+test: dev-build ## run every check and every test, on real servers (20 minutes)
 	@node build/dev/test.js
 
 test-long: dev-build ## the same with more seeds and kills, and the tests that take minutes (an hour)
