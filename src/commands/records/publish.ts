@@ -155,7 +155,7 @@ interface DeliveryDeps {
 }
 
 /** The lines for one partition. They are sent in order, one batch at a time. */
-interface Lane {
+interface PartitionLines {
   readonly partition: number;
   waiting: Outgoing[];
   sending: boolean;
@@ -168,8 +168,8 @@ interface Lane {
  */
 function makeDelivery({ producer, topic, connection, choosePartition, report, force }: DeliveryDeps) {
   const headers = connection === undefined ? [] : [['connection-id', connection] as const];
-  const lanes = new Map<number, Lane>();
-  const ready: Lane[] = [];
+  const byPartition = new Map<number, PartitionLines>();
+  const ready: PartitionLines[] = [];
   let inFlight = 0;
   let waitingBytes = 0;
   let lastLine = 0;
@@ -177,48 +177,48 @@ function makeDelivery({ producer, topic, connection, choosePartition, report, fo
   const failed = failure.signal;
   let wake = () => {};
 
-  function laneOf(partition: number): Lane {
-    const lane = lanes.get(partition) ?? { partition, waiting: [], sending: false };
-    lanes.set(partition, lane);
-    return lane;
+  function linesOf(partition: number): PartitionLines {
+    const lines = byPartition.get(partition) ?? { partition, waiting: [], sending: false };
+    byPartition.set(partition, lines);
+    return lines;
   }
 
   function startBatches(): void {
     while (inFlight < BATCHES_IN_FLIGHT && !failed.aborted) {
-      const lane = ready.shift();
-      if (lane === undefined) return;
+      const lines = ready.shift();
+      if (lines === undefined) return;
       inFlight++;
-      void deliver(takeBatch(lane), lane).finally(() => {
+      void deliver(takeBatch(lines), lines).finally(() => {
         inFlight--;
-        lane.sending = lane.waiting.length > 0;
-        if (lane.sending) ready.push(lane);
+        lines.sending = lines.waiting.length > 0;
+        if (lines.sending) ready.push(lines);
         startBatches();
         wake();
       });
     }
   }
 
-  function takeBatch(lane: Lane): Outgoing[] {
+  function takeBatch(lines: PartitionLines): Outgoing[] {
     let bytes = 0;
     let count = 0;
-    for (const line of lane.waiting) {
+    for (const line of lines.waiting) {
       bytes += line.bytes.length;
       if (count === BATCH_LINES || (count > 0 && bytes > BATCH_BYTES)) break;
       count++;
     }
-    return lane.waiting.splice(0, count);
+    return lines.waiting.splice(0, count);
   }
 
   /** Never throws: an error of Kafka, other than a refusal of records, ends the delivery. */
-  async function deliver(batch: readonly Outgoing[], lane: Lane): Promise<void> {
-    const { partition } = lane;
+  async function deliver(batch: readonly Outgoing[], lines: PartitionLines): Promise<void> {
+    const { partition } = lines;
     const messages = batch.map(({ key, bytes }) => ({ key, value: bytes, headers, partition }));
     try {
       await producer.send(topic, messages, encodeMessages());
       report.sent(batch);
     } catch (error) {
       if (!(error instanceof RecordsRefused)) {
-        lane.waiting.push(...batch);
+        lines.waiting.push(...batch);
         report.stopped(batch, error);
         failure.abort();
         return;
@@ -253,12 +253,12 @@ function makeDelivery({ producer, topic, connection, choosePartition, report, fo
         }
         const line = toOutgoing(number, bytes, report, force);
         if (line === undefined) continue;
-        const lane = laneOf(choosePartition(line.key === null ? null : Buffer.from(line.key)));
-        lane.waiting.push(line);
+        const ofPartition = linesOf(choosePartition(line.key === null ? null : Buffer.from(line.key)));
+        ofPartition.waiting.push(line);
         waitingBytes += bytes.length;
-        if (!lane.sending) {
-          lane.sending = true;
-          ready.push(lane);
+        if (!ofPartition.sending) {
+          ofPartition.sending = true;
+          ready.push(ofPartition);
         }
       }
       await messagesTaken();
@@ -271,7 +271,7 @@ function makeDelivery({ producer, topic, connection, choosePartition, report, fo
     failed,
     /** The line to go on from: all lines before it were sent or refused. */
     nextLine: () =>
-      [...lanes.values()]
+      [...byPartition.values()]
         .flatMap(({ waiting }) => waiting)
         .reduce((first, line) => Math.min(first, line.number), lastLine + 1),
   };
