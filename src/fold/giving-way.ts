@@ -14,9 +14,9 @@ const LEAST_ROWS = 1_000;
 const LATEST_NUMBERS = 4 * BATCH_NUMBERS;
 /** An event waits for less, unless the intake is behind. */
 const WAITED_MS = 2_000;
-/** Otherwise the intake is idle, whatever its last events waited for. */
+/** An intake whose latest verdicts are older is idle, and needs no CPU. */
 const DECIDED_WITHIN = '10 seconds';
-/** Results that are later no longer give way. */
+/** A fold that is further behind no longer gives way. */
 const GIVES_WAY = '5 minutes';
 
 /** A longer slice would hold the intake up at a stretch, however long the rest after it is. */

@@ -7,7 +7,7 @@ export interface Generation {
   /** All verdicts up to this number are folded. */
   readonly after: number;
   readonly lineage: string;
-  /** A time before the verdicts of its next slice. */
+  /** No verdict of its next slices was decided before this time. */
   readonly since: string;
   /** It has all verdicts from this time on. */
   readonly completeSince: string;
@@ -42,7 +42,7 @@ export interface FoldState {
   readonly lineage: string;
   /** No verdict with this number or a lower one can still appear. */
   readonly horizon: number;
-  /** The highest number of the next slice of the shown generation and of the filling one. */
+  /** The highest number that the next slice of a generation may have. */
   readonly reach: (of: Generation) => number;
   /** Whose turn it is, where both have work. */
   readonly turn: 'shown' | 'filling';

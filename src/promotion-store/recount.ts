@@ -50,9 +50,9 @@ export interface Recounted {
 }
 
 /**
- * An erasure takes rounds from players (B6). Of equal points, the player goes first whose points changed
- * first. The erasure is such a change for the fold, and leaves no trace for a recount. Joined progress gets
- * its rank by the next slice.
+ * An erasure takes rounds from players (B6). Of two players with equal points, the one whose points changed
+ * first has the better rank. An erasure changes points in the fold, and leaves no trace for a recount. Joined
+ * progress gets its rank by the next slice.
  */
 const UNSURE_RANKS: Statement = {
   name: 'promotions_unsure_ranks',

@@ -43,7 +43,7 @@ export interface StoredRow {
   readonly playerRef: string;
   readonly rows: readonly ProgressRow[];
   readonly values: string;
-  /** The numbers of the completions that hold, with commas. */
+  /** The numbers of the completions that hold, joined by commas. */
   readonly held: string;
   readonly changedNo: string;
 }

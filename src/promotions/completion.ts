@@ -26,11 +26,11 @@ export interface CompletionEntry extends CompletionKey {
   readonly change: CompletionChange;
   /** The verdict that decided the change; null where the time alone did. */
   readonly changeNo: number | null;
-  /** When it became so, in microseconds since 1970. */
+  /** The time of the change, in microseconds since 1970. */
   readonly at: bigint;
 }
 
-/** Of 16 bytes. */
+/** An id has 16 bytes. */
 const ID_DIGITS = 32;
 
 /**

@@ -48,7 +48,7 @@ export type PublishVerdicts<From = TopicPartition> = (
 
 /**
  * Whether a topic gets a message about the answer. A dead letter belongs to no operator. A test is published
- * nowhere (C11): who computes promotions reads the topic.
+ * nowhere (C11), since readers of the topic compute promotions.
  */
 export function hasMessage({ connection, decision }: PublishedAnswer): boolean {
   if (connection === null || connection.isTest === true) return false;

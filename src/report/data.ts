@@ -12,7 +12,7 @@ export interface Timing {
   readonly timed: number;
   /** Of these, events whose time is later than the decision. */
   readonly early: number;
-  /** Of the timed ones, those decided at most so long after their time. */
+  /** Of the timed ones, those that were decided within each delay after their time. */
   readonly within: readonly { readonly name: (typeof DELAY_COUNTS)[number]; readonly events: number }[];
 }
 
@@ -22,7 +22,7 @@ export interface ReportCounts {
   readonly skipped: number;
   /** Further deliveries of decided events, with equal content. */
   readonly resent: number;
-  /** The same with other content: one id for two events. */
+  /** Further deliveries of decided events, with other content: one id for two events. */
   readonly differing: number;
   readonly timing: Timing;
 }
@@ -276,7 +276,7 @@ function resendOfRow([bucket, operator, connection, resent, differing]: TextRow)
 }
 
 type AmountSet = 'day' | 'brand' | 'currency' | 'game';
-/** By the bits of grouping(bucket, brand, game_id): a bit is set where the row is no group of the column. */
+/** By grouping(bucket, brand, game_id): a column whose values are summed over has a bit of 1. */
 const AMOUNT_SETS: Readonly<Record<string, AmountSet>> = { 1: 'day', 5: 'brand', 7: 'currency', 6: 'game' };
 
 interface SetAmounts extends ReportAmounts {

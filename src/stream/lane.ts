@@ -52,11 +52,12 @@ export class Lane {
   /** The records that wait for a schema, once they are decoded. */
   private requesting: Promise<ReadRecords> | null = null;
   private readonly size: PartSize;
+  /** The records of the last part were not all decided. */
   private isSuspect = false;
   /**
    * The store is where the last part ended, and would notice missing records before the next part. False
-   * until a record has been decided for the first time, not redelivered. Before that, the store may already
-   * have decided records further on: of an older log under the same name, or behind a gap.
+   * while all decided records were redeliveries. The store may then have decided later records already: of an
+   * older log under the same name, or behind a gap.
    */
   private isContinuous = false;
 

@@ -11,8 +11,8 @@
  * on their way to the store. Side by side, batches would only compete for one processor, and their objects
  * would live longer.
  *
- * `partitionsAtOnce` batches may be in flight. A lane has records in one of them. It has records in two where
- * the second is read ahead while the store writes the first.
+ * `partitionsAtOnce` batches may be in flight. A lane has records in one of them, or in two: the second is
+ * then read ahead while the store writes the first.
  *
  * Where records of different partitions share rounds, each batch has records of all lanes that hold some. A
  * batch then holds whole rounds.

@@ -81,8 +81,8 @@ export function makeDeciding(
       published?.catch(() => undefined);
     }
     /**
-     * @param inPart some events are decided. After a retry they are duplicates, and a refusal is for the
-     * rest.
+     * @param inPart some events of the request are decided: the sender retries all, and these are duplicates
+     * then
      */
     const refuse = ({ requestId, address }: ReadRequest, inPart: boolean): HttpAnswer => {
       const refusal = inPart ? null : refusalFor(undecided);

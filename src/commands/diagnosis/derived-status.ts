@@ -12,7 +12,7 @@ import { mapIfAny, type ReportPart, valueIn } from './status-part';
  * that refuses every 30 s at least.
  */
 const LATE_SECONDS = 60;
-/** The alerts miss a process for as long. */
+/** The alerts report a stopped process for this long. */
 const MISSED_SECONDS = 86_400;
 
 /** Null where a process never ran; absent where the store was not asked. */

@@ -12,7 +12,7 @@ import { ROLLUPS_SETTINGS } from '../shared/settings';
  */
 const SLICE = { rows: 200_000, ms: 2_000 };
 const FILL = { rows: 1_000_000, ms: 3_000 };
-/** Shorter slices cost more for each verdict, and progress is later by longer ones (docs/tuning.md). */
+/** A shorter interval costs more CPU for each verdict, and a longer one delays progress (docs/tuning.md). */
 const INTERVAL_MS = 300;
 
 /** @returns the exit code */

@@ -135,7 +135,7 @@ export const MONEY: readonly Scenario[] = [
   },
 ];
 
-/** A scenario for each action that the profile lists as not implemented. */
+/** A scenario for each action that the profile lists as `unsupported`. */
 export function unsupportedScenarios(actions: Iterable<WalletAction>): Scenario[] {
   return [...actions].map((action) => ({
     id: `unsupported-${action.replaceAll('_', '-')}`,
