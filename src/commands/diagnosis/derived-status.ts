@@ -54,12 +54,17 @@ function stoppedOnes(facts: DerivedFacts, isListed: (state: DerivedState) => boo
     return state == null || state.isRunning || !isListed(state) ? [] : [describe(state)];
   };
   return [
-    ...of(facts.rollups, stoppedRollups),
-    ...of(facts.pseudonyms, stoppedPseudonyms),
-    ...of(facts.promotions, stoppedPromotions),
+    ...of(facts.rollups, stopped('keeps the rollups', 'rollups')),
+    ...of(facts.pseudonyms, stopped('computes pseudonyms', 'pseudonyms')),
+    ...of(facts.promotions, stopped('counts promotions', 'promotions')),
     ...of(facts.completions, stoppedCompletions),
   ];
 }
+
+const stopped =
+  (work: string, command: string) =>
+  ({ lagSeconds }: DerivedState): string =>
+    `no process ${work}, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake ${command}`;
 
 export function reportDerived(facts: DerivedFacts) {
   return {
@@ -89,9 +94,6 @@ function rollupProblems(coverage: RollupCoverage | null | undefined): string[] {
   ];
 }
 
-const stoppedRollups = ({ lagSeconds }: RollupCoverage): string =>
-  `no process keeps the rollups, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake rollups`;
-
 export function describeRollups(rollups: ReportedRollups | null): string[] {
   if (rollups === null) return [];
   const { lag_seconds, running, rebuilt } = rollups;
@@ -119,9 +121,6 @@ function pseudonymProblems(coverage: PseudonymCoverage | null | undefined): stri
   ];
 }
 
-const stoppedPseudonyms = ({ lagSeconds }: PseudonymCoverage): string =>
-  `no process computes pseudonyms, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake pseudonyms`;
-
 export function describePseudonyms(pseudonyms: ReportedPseudonyms | null): string[] {
   if (pseudonyms === null) return [];
   const { lag_seconds, running, new_key } = pseudonyms;
@@ -147,9 +146,6 @@ function promotionProblems(coverage: PromotionCoverage | null | undefined): stri
     `the promotions are ${seconds(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
   ];
 }
-
-const stoppedPromotions = ({ lagSeconds }: PromotionCoverage): string =>
-  `no process counts promotions, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake promotions`;
 
 export function describePromotions(promotions: ReportedPromotions | null): string[] {
   if (promotions === null) return [];
