@@ -233,10 +233,11 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     // The shown generation passed its turn: it has all rows, or may add none. Its last finding is too old.
     else if (progress.isCaughtUp || wasTurnOfShown) givesWay = false;
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
-    await session.query(sql.MOVE_CURSOR, values);
+    // A month may have been dropped since the generations were read.
+    const [[completeSince = null] = []] = await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
-    if (shows) await show(session, of, found);
+    if (shows) await show(session, { ...of, completeSince: completeSince ?? of.completeSince }, found);
     const ms = now() - began;
     const restMs = givesWay ? restAfter(ms) : 0;
     if (restMs > 0) await session.query(sql.HOLD, [name, holder, leaseMs + restMs]);

@@ -82,7 +82,7 @@ export const MOVE_CURSOR = {
   complete_since = greatest(complete_since, (
     select max((m.month + interval '1 month') at time zone 'utc') from promo_store.months m
     where m.parent = 'history' and m.dropped_at is not null and (m.month + interval '1 month') at time zone 'utc' > coalesce(newest_at, '-infinity')))
-where fold = $1 and generation = $2`,
+where fold = $1 and generation = $2 returning complete_since`,
 };
 /** Without the lineage, a quiet store that another server has would never count as idle. */
 export const CAUGHT_UP = {

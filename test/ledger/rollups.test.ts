@@ -358,6 +358,22 @@ test('a month that was dropped before it was counted is missing, and coverage sa
   store.damaged = true;
 });
 
+test('hours of a month that is dropped before the last slice of a rebuild are kept [L5]', async () => {
+  const fold = aFold();
+  await store.partition('acme').read(aBet({ event_id: 'b1' }));
+  await foldAll(fold);
+  expect(await fold.rebuild('a check')).toBe(true);
+  // As retention does, for a month that ends after the bet.
+  await store.rows('delete from promo_store.history');
+  await store.rows(
+    `insert into promo_store.months (parent, month, made_at, dropped_at) values ('history', '2099-01-01', '-infinity', now())`,
+  );
+  await foldAll(fold);
+  expect(await store.value('select generation from promo.rollup_coverage')).toBe('2');
+  expect(await store.value('select sum(entries) from promo_store.rollup_ledger')).toBe('1');
+  store.damaged = true;
+});
+
 test('a cursor beyond the numbers of the store is refused [L5]', async () => {
   const fold = aFold();
   await store.partition('acme').read(aBet({ event_id: 'b1' }));
