@@ -74,7 +74,7 @@ async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
     }),
   );
   const versions = await inTransaction(store.pool, readPromotionVersions);
-  return { history, refunds: new Map(refunds), credits, versions, recordedAfter };
+  return { history, dropped: null, refunds: new Map(refunds), credits, versions, recordedAfter };
 }
 
 /** The model with the clock, the lineage and the numbers of Postgres. */

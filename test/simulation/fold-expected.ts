@@ -1,5 +1,6 @@
 /** The progress and the completions that a ledger demands of its store: by the fold of files. */
 import { isKind, KINDS } from '../../src/domain/event/event';
+import { BEFORE_ALL } from '../../src/promotions/calendar';
 import type { PromotionVersion } from '../../src/promotions/counting';
 import { PromotionFold } from '../../src/promotions/fold';
 import type { LedgerEntry } from '../../src/promotions/ledger-entry';
@@ -17,6 +18,9 @@ export function compiledOf({ definition }: PromotionRow): CompiledPromotion {
   return known;
 }
 
+/** Nothing moves the entries of a dropped month to another player: they have rounds of their own. */
+const droppedRound = (round: string): string => `dropped ${round}`;
+
 function entryOf(row: Verdict): LedgerEntry {
   const { verdictId, operatorId, round, brand, player, currency, amount, game, occurredAt, decidedAt } = row;
   const kind = KINDS[row.kind - 1] ?? '';
@@ -28,16 +32,26 @@ function entryOf(row: Verdict): LedgerEntry {
   };
 }
 
-/** The rows of the ledger up to a number, in their order. */
-function entriesOf({ history, refunds }: LedgerTables, upTo: number): LedgerEntry[] {
-  const rows = history.filter(({ verdictId }) => verdictId <= upTo).sort((a, b) => a.verdictId - b.verdictId);
+/**
+ * The rows of the ledger up to a number, in their order. Of a dropped month, those that were counted before
+ * are there. A refund that was counted later takes none of them back.
+ */
+function entriesOf({ history, dropped, refunds }: LedgerTables, upTo: number): LedgerEntry[] {
+  const countedTo = dropped?.countedTo ?? -1;
+  const gone = new Set(dropped?.verdicts.filter(({ verdictId }) => verdictId <= countedTo));
+  const rows = [...gone, ...history]
+    .filter(({ verdictId }) => verdictId <= upTo)
+    .sort((a, b) => a.verdictId - b.verdictId);
+  const entryOfKept = (row: Verdict): LedgerEntry =>
+    entryOf(gone.has(row) && row.round !== null ? { ...row, round: droppedRound(row.round) } : row);
   return rows.flatMap((row) => {
-    if (row.isCounted) return [entryOf(row)];
+    if (row.isCounted) return [entryOfKept(row)];
     const refund = row.roundNo === null ? undefined : refunds.get(row.roundNo);
     if (row.kind !== REFUND_KIND || refund?.refundedBy !== row.eventId) return [];
     return rows
       .filter((each) => each.isCounted && each.roundNo === row.roundNo)
-      .map(entryOf)
+      .filter((each) => row.verdictId <= countedTo || !gone.has(each))
+      .map(entryOfKept)
       .map((entry) => ({
         ...entry,
         ...{ changeNo: row.verdictId, entryId: entry.entryId + 1, reversesEntryId: entry.entryId },
@@ -57,29 +71,33 @@ const lineOf = (values: readonly string[], score: bigint, scoredNo: number | nul
   `${[...values].sort().join()} score ${score} ${scoredNo}`;
 const EMPTY = lineOf([], 0n, null);
 
-/** @param asOf the time up to which leaderboards are closed and completions confirmed */
+/**
+ * @param asOf the time up to which leaderboards are closed and completions confirmed
+ * @param since windows that began before are left out
+ */
 export function expectedState(
   ledger: LedgerTables,
   versions: readonly PromotionVersion[],
-  upTo: number,
-  asOf: bigint,
+  { upTo, asOf, since }: { upTo: number; asOf: bigint; since: bigint },
 ): ExpectedState {
   const fold = new PromotionFold(versions, ledger.credits.length > 0);
   const credits = ledger.credits.filter(({ changeNo }) => changeNo <= upTo);
   const steps = [...entriesOf(ledger, upTo), ...credits].sort((a, b) => a.changeNo - b.changeNo);
   for (const step of steps) {
-    if ('entryId' in step) fold.take(step);
-    else
-      fold.correctRound(
-        { feedId: OPERATOR, roundId: step.round, brand: step.brand, playerRef: step.player },
-        step.changeNo,
-        step.at,
-      );
+    if ('entryId' in step) {
+      fold.take(step);
+      continue;
+    }
+    const { changeNo, round, brand, player: playerRef, at } = step;
+    const isOfGone = changeNo <= (ledger.dropped?.countedTo ?? -1);
+    for (const roundId of isOfGone ? [round, droppedRound(round)] : [round])
+      fold.correctRound({ feedId: OPERATOR, roundId, brand, playerRef }, changeNo, at);
   }
   fold.endSlice(asOf);
   const progress = new Map<string, string>();
   const held = new Map<string, string>();
   for (const each of fold.progress()) {
+    if ((each.window.startsAt ?? BEFORE_ALL) < since) continue;
     const key = [each.promotion.definition.id, each.version, each.window.key, each.playerRef].join(' ');
     const values = each.rows().filter(({ value }) => value !== 0n);
     const texts = values.map(({ item, currency, value }) => `${item}/${currency}=${value}`);
@@ -95,8 +113,9 @@ export function expectedState(
 export function storedState(
   { windows, progress, completions }: FoldTables,
   versions: readonly PromotionRow[],
-  generation: number,
+  { generation, since }: { generation: number; since: bigint },
 ): ExpectedState {
+  const isLeftOut = (windowNo: number) => (windows.get(windowNo)?.startsAt ?? BEFORE_ALL) < since;
   const nameOf = (windowNo: number, player: string) => {
     const window = windows.get(windowNo);
     const found = versions.find((each) => each.promotionNo === window?.promotionNo);
@@ -104,7 +123,7 @@ export function storedState(
   };
   const stored = new Map<string, string>();
   for (const row of progress.values()) {
-    if (row.generation !== generation) continue;
+    if (row.generation !== generation || isLeftOut(row.windowNo)) continue;
     const values = row.amounts.flatMap((amount, place) =>
       amount === '0' ? [] : [`${row.items[place]}/${row.currencies[place]}=${amount}`],
     );
@@ -113,6 +132,7 @@ export function storedState(
   }
   const held = new Map<string, string>();
   for (const { id, change, windowNo, player, ordinal } of completions) {
+    if (isLeftOut(windowNo)) continue;
     const name = `${nameOf(windowNo, player)} ${ordinal}`;
     if (change === 1) held.delete(id);
     else held.set(id, change === 2 ? `${name} confirmed` : name);

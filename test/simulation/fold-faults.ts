@@ -22,6 +22,8 @@ const STATEMENTS = [
     'promotions_add_sums',
     'promotions_read_far',
     'promotions_dropped_to',
+    'promotions_drop_records',
+    'promotions_drop_sums',
     'promotions_forget_credits',
   ],
   ...['promotions_credits', 'promotions_moved_rounds', 'promotions_refunds_of_rounds'],
@@ -78,6 +80,7 @@ const OF_OLDER = /^promotions_read_(near|far)(_credited)?$/;
 const OF_CREDITS = /_credited$|^promotions_(credits|moved_rounds|refunds_of_rounds|read_rounds)$/;
 const OF_NO_CREDITS = /^promotions_read(_recorded|_near|_far|_sums)?$/;
 const OF_STOPS = /^fold_release$/;
+const OF_DROPS = /^promotions_drop_/;
 
 /** Every await with each fault that can strike there. */
 export const FOLD_PAIRS: readonly (readonly [point: string, fault: FoldFault])[] = [...POINTS].flatMap(
@@ -115,7 +118,7 @@ export class FoldFaults {
   private readonly isCredited: boolean;
   private readonly focus: readonly [string, FoldFault];
   /** The event without which the run never reaches its focus; null: it needs none. */
-  readonly needs: 'rebuild' | 'arrival' | 'stop' | null = null;
+  readonly needs: 'rebuild' | 'arrival' | 'stop' | 'drop' | null = null;
 
   constructor(
     seed: number,
@@ -128,6 +131,7 @@ export class FoldFaults {
     if (OF_ARRIVALS.test(point)) this.needs = 'arrival';
     if (OF_REBUILDS.test(point)) this.needs = 'rebuild';
     if (OF_STOPS.test(point)) this.needs = 'stop';
+    if (OF_DROPS.test(point)) this.needs = 'drop';
   }
 
   /** Whether rounds are attributed in the run. */

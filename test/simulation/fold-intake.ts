@@ -9,7 +9,13 @@ import type { FeedEvent } from '../support/promotion-feeds';
 import { OPERATOR } from './fold-expected';
 import { REFUND_KIND } from './fold-ledger-statements';
 import type { FoldStoreModel } from './fold-store';
-import type { CreditRow, LedgerTables, RefundedRound, Verdict } from './fold-tables';
+import {
+  type CreditRow,
+  everDecided,
+  type LedgerTables,
+  type RefundedRound,
+  type Verdict,
+} from './fold-tables';
 import { Actor } from './scheduler';
 
 const WRITERS = 2;
@@ -52,7 +58,7 @@ export class FoldIntake {
   readAgain(): void {
     this.fallBacks++;
     this.locked.clear();
-    const known = new Set(this.store.committed.ledger.history.map(({ eventId }) => eventId));
+    const known = new Set(everDecided(this.store.committed.ledger).map(({ eventId }) => eventId));
     this.waiting = this.random.shuffled(this.events.filter(({ id }) => !known.has(id)));
     const set = this.store.committed.ledger.credits;
     this.waitingCredits = this.credits.filter(
@@ -123,21 +129,22 @@ export class FoldIntake {
 
 /** The ledger after a batch, by the rules of rounds (R2, R3). */
 export function decided(
-  { history, refunds, ...ledger }: LedgerTables,
+  ledger: LedgerTables,
   events: readonly FeedEvent[],
   batchNo: number,
   decidedAt: bigint,
 ): LedgerTables {
   const rows: Verdict[] = [];
-  const refunded = new Map<number, RefundedRound>(refunds);
-  const known = new Set(history.map(({ eventId }) => eventId));
+  const refunded = new Map<number, RefundedRound>(ledger.refunds);
+  const decidedBefore = everDecided(ledger);
+  const known = new Set(decidedBefore.map(({ eventId }) => eventId));
   for (const { id, kind, player, brand, round, game, amount, currency, at } of events) {
     if (known.has(id)) continue;
     known.add(id);
     if (!isKind(kind)) throw new Error(`unknown kind: ${kind}`);
     const code = kindCode(kind);
     const verdictId = batchNo * BATCH_NUMBERS + rows.length;
-    const ofRound = round === null ? [] : [...history, ...rows].filter((row) => row.round === round);
+    const ofRound = round === null ? [] : [...decidedBefore, ...rows].filter((row) => row.round === round);
     const first = ofRound[0];
     const roundNo = round === null ? null : (first?.roundNo ?? verdictId);
     const isRefunded = roundNo !== null && refunded.has(roundNo);
@@ -154,5 +161,5 @@ export function decided(
         ...{ roundNo, refundedBy: id, refundedAt: decidedAt, openedAt: first?.decidedAt ?? decidedAt },
       });
   }
-  return { history: [...history, ...rows], refunds: refunded, ...ledger };
+  return { ...ledger, history: [...ledger.history, ...rows], refunds: refunded };
 }

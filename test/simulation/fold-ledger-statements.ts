@@ -4,6 +4,7 @@ import { toPromotionsJson } from '../../src/promotion-file/stored';
 import { compareBytes } from '../../src/promotions/ranking';
 import type { FoldStatement } from './fold-statements';
 import {
+  everDecided,
   type FoldTables,
   flag,
   instantOf,
@@ -101,7 +102,7 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   promotions_moved_rounds({ ledger }, [after, upTo]) {
     const moved = ledger.credits
       .filter(({ changeNo }) => changeNo > Number(after) && changeNo <= Number(upTo))
-      .flatMap(({ round }) => ledger.history.find((row) => row.round === round)?.roundNo ?? []);
+      .flatMap(({ round }) => everDecided(ledger).find((row) => row.round === round)?.roundNo ?? []);
     return [...new Set(moved)].map((roundNo) => [String(roundNo)]);
   },
   promotions_refunds_of_rounds: ({ ledger }, [rounds]) =>
@@ -203,8 +204,8 @@ export function creditedOf(
   return credit !== undefined && (credit.brand === null || credit.brand === brand) ? credit.player : null;
 }
 
-export const roundOf = ({ history }: LedgerTables, roundNo: number): string | null =>
-  history.find((row) => row.roundNo === roundNo)?.round ?? null;
+export const roundOf = (ledger: LedgerTables, roundNo: number): string | null =>
+  everDecided(ledger).find((row) => row.roundNo === roundNo)?.round ?? null;
 
 /** The verdicts of a slice. */
 function verdictsOfSlice(

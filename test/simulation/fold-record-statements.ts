@@ -1,8 +1,9 @@
 /** The statements by which the fold of promotions records rounds, over the model. */
+import { BEFORE_ALL } from '../../src/promotions/calendar';
 import { creditedOf, entriesOfSlice, roundOf } from './fold-ledger-statements';
-import { describedWindow, windowOf } from './fold-result-statements';
+import { describedWindow, latestOf, windowOf } from './fold-result-statements';
 import type { FoldSession, FoldStatement } from './fold-statements';
-import { keyOfRow, listOf, numbersOf, type SumState } from './fold-tables';
+import { instantOf, keyOfRow, listOf, numbersOf, type SumState, timeText } from './fold-tables';
 import type { Text } from './wire';
 
 export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
@@ -19,17 +20,18 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     const [generation, largeRound] = [Number(values[5]), Number(values[6])];
     const { records } = session.changed();
     const earlier = [...records.values()].filter((row) => row.generation === generation);
-    const byRound = new Map<number, number[]>();
-    for (const { roundNo, verdictId } of entriesOfSlice(session.ledger, values))
-      if (roundNo !== null) byRound.set(roundNo, [...(byRound.get(roundNo) ?? []), verdictId]);
+    const entries = entriesOfSlice(session.ledger, values);
     const summed: Text[][] = [];
-    for (const [roundNo, verdictIds] of byRound) {
+    for (const [roundNo, ofRoundInSlice] of Map.groupBy(entries, (entry) => entry.roundNo)) {
+      if (roundNo === null) continue;
+      const verdictIds = ofRoundInSlice.map(({ verdictId }) => verdictId);
+      const newestAt = ofRoundInSlice.reduce((most, { decidedAt }) => latestOf(most, decidedAt), 0n);
       const lastNo = Math.max(...verdictIds);
       const ofRound = earlier.filter((row) => row.roundNo === roundNo && roundNo <= Number(values[0]));
       const [last] = ofRound.sort((a, b) => b.lastNo - a.lastNo);
       const entriesBefore = last === undefined ? 0 : last.entriesBefore + last.verdictIds.length;
       const isSummed = entriesBefore + verdictIds.length > largeRound;
-      const row = { generation, roundNo, lastNo, verdictIds, entriesBefore, isSummed };
+      const row = { generation, roundNo, lastNo, verdictIds, entriesBefore, isSummed, newestAt };
       records.set(keyOfRow(generation, roundNo, lastNo), row);
       if (isSummed) summed.push([String(roundNo)]);
     }
@@ -49,7 +51,8 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         ...[month, windowNo, player, brand, item, currency].map(String),
       );
       sums.set(key, {
-        ...{ generation, roundNo, windowNo: Number(windowNo), player: player ?? '', brand: brand ?? '' },
+        ...{ generation, roundNo, month, windowNo: Number(windowNo) },
+        ...{ player: player ?? '', brand: brand ?? '' },
         ...{ item: item ?? '', currency: currency ?? '' },
         amount: (sums.get(key)?.amount ?? 0n) + BigInt(amount ?? 0),
       });
@@ -61,11 +64,26 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     readSums(session, values, ({ roundNo, brand }, changeNo) =>
       creditedOf(session.ledger, roundOf(session.ledger, roundNo), brand, changeNo),
     ),
-  /** The model drops no months. */
-  promotions_dropped_to: () => [[null]],
+  promotions_dropped_to: ({ ledger }) => [[timeText(ledger.dropped?.to ?? null)]],
+  promotions_drop_records: (session, [no, to]) =>
+    drop(session.changed().records, no, ({ newestAt }) => newestAt < (instantOf(to) ?? 0n)),
+  promotions_drop_sums: (session, [no, to]) =>
+    drop(session.changed().sums, no, ({ month }) => monthAt(month) < (instantOf(to) ?? 0n)),
   /** The model erases no players. */
   promotions_forget_credits: () => [],
 };
+
+const monthAt = (month: string): bigint => BigInt(Date.parse(month)) * 1_000n;
+
+function drop<T extends { readonly generation: number }>(
+  rows: Map<string, T>,
+  no: unknown,
+  isOld: (row: T) => boolean,
+): Text[][] {
+  const old = [...rows].filter(([, row]) => row.generation === Number(no) && isOld(row));
+  for (const [key] of old) rows.delete(key);
+  return [[String(old.length)]];
+}
 
 function readSums(
   session: FoldSession,
@@ -76,6 +94,7 @@ function readSums(
   const rows = numbersOf(rounds).flatMap((roundNo, place) =>
     [...session.seen.sums.values()]
       .filter((sum) => sum.generation === Number(no) && sum.roundNo === roundNo)
+      .filter(({ month }) => monthAt(month) >= (session.ledger.dropped?.to ?? BEFORE_ALL))
       .map((sum): Text[] => [
         ...describedWindow(windowOf(session.seen, sum.windowNo)),
         ...[changeNos[place] ?? null, enteredAts[place] ?? null],

@@ -60,7 +60,7 @@ export function idOf(
   });
 }
 
-const latestOf = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+export const latestOf = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 const isOfAttempt = (entry: CompletionRow, { windowNo, player, ordinal }: AttemptState): boolean =>
   entry.windowNo === windowNo && entry.player === player && entry.ordinal === ordinal;
@@ -107,9 +107,11 @@ function isOlder(session: FoldSession, windowNo: number, since: unknown): boolea
   return (windowOf(session.seen, windowNo).startsAt ?? BEFORE_ALL) < (instantOf(since) ?? BEFORE_ALL);
 }
 
-function keepsOf(table: 'progress' | 'attempts' | 'boards'): [string, FoldStatement][] {
-  type Stored = { readonly generation: number; readonly windowNo: number };
-  const rowsIn = (tables: FoldTables): Map<string, Stored> => tables[table];
+/** The statements that copy a table. The generation is the first part of its primary keys. */
+function keepsOf<T extends { readonly generation: number; readonly windowNo: number }>(
+  table: string,
+  rowsIn: (tables: FoldTables) => Map<string, T>,
+): [string, FoldStatement][] {
   return [
     [
       `promotions_clear_promotion_${table}`,
@@ -122,10 +124,13 @@ function keepsOf(table: 'progress' | 'attempts' | 'boards'): [string, FoldStatem
     ],
     [
       `promotions_keep_promotion_${table}`,
-      (session, [from, , since]) => {
-        for (const { generation, windowNo } of rowsIn(session.seen).values())
-          if (generation === Number(from) && isOlder(session, windowNo, since))
-            throw new Error('the model drops no months, so no window is older');
+      (session, [from, to, since]) => {
+        const rows = rowsIn(session.changed());
+        for (const [key, row] of [...rows]) {
+          if (row.generation !== Number(from) || !isOlder(session, row.windowNo, since)) continue;
+          const [, ...place] = key.split('\0');
+          rows.set(keyOfRow(Number(to), ...place), { ...row, generation: Number(to) });
+        }
         return [];
       },
     ],
@@ -395,7 +400,11 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     enter(session, [...revoked, ...completed, ...confirmed]);
     return [];
   },
-  ...Object.fromEntries([...keepsOf('progress'), ...keepsOf('attempts'), ...keepsOf('boards')]),
+  ...Object.fromEntries([
+    ...keepsOf('progress', ({ progress }) => progress),
+    ...keepsOf('attempts', ({ attempts }) => attempts),
+    ...keepsOf('boards', ({ boards }) => boards),
+  ]),
   /** The model erases no players. */
   ...Object.fromEntries(
     ['promotions_take_joined', 'promotions_clear_promotion_joins', 'promotions_keep_promotion_joins'].map(

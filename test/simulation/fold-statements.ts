@@ -132,7 +132,7 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     if (generations.has(generation)) throw new StoreFailure('23505', 'the generation exists');
     generations.set(generation, {
       ...{ generation, state: String(state), after: -1, lineage: String(lineage) },
-      ...{ newestAt: null, caughtUpAt: null, completeSince: BEFORE_ALL },
+      ...{ newestAt: null, caughtUpAt: null, completeSince: session.ledger.dropped?.to ?? BEFORE_ALL },
     });
     return [];
   },
@@ -154,13 +154,16 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   },
   fold_cursor(session, [, generation, after, lineage, newestText, isCaughtUp]) {
     const newest = instantOf(newestText);
-    changeGeneration(session, generation, ({ newestAt, caughtUpAt }) => ({
+    const droppedTo = session.ledger.dropped?.to ?? BEFORE_ALL;
+    changeGeneration(session, generation, ({ newestAt, caughtUpAt, completeSince }) => ({
       after: Number(after),
       lineage: String(lineage),
       newestAt: newest !== null && newest > (newestAt ?? BEFORE_ALL) ? newest : newestAt,
       caughtUpAt: isCaughtUp === true ? session.now() : caughtUpAt,
+      completeSince:
+        droppedTo > (newestAt ?? BEFORE_ALL) && droppedTo > completeSince ? droppedTo : completeSince,
     }));
-    return [];
+    return [[timeText(session.seen.generations.get(Number(generation))?.completeSince ?? null)]];
   },
   fold_caught_up(session, [, wanted, lineage]) {
     for (const { generation, state } of [...session.seen.generations.values()])

@@ -48,9 +48,21 @@ export interface PromotionRow extends DefinedVersion {
   readonly documentVersion: number;
 }
 
+/** A month that retention has dropped. */
+export interface DroppedMonth {
+  /** History has nothing that was decided before this time. */
+  readonly to: bigint;
+  /** The verdicts that are gone. Keys and rounds still know them. */
+  readonly verdicts: readonly Verdict[];
+  /** The cursor of the shown generation at that moment: it never counts the later ones of these verdicts. */
+  readonly countedTo: number;
+}
+
 /** The tables that other processes write. */
 export interface LedgerTables {
   readonly history: readonly Verdict[];
+  /** Null: all months are kept. */
+  readonly dropped: DroppedMonth | null;
   readonly refunds: ReadonlyMap<number, RefundedRound>;
   /** The attributions of rounds and their corrections. */
   readonly credits: readonly CreditRow[];
@@ -118,12 +130,16 @@ export interface RecordState {
   readonly verdictIds: readonly number[];
   readonly entriesBefore: number;
   readonly isSummed: boolean;
+  /** The latest time of the entries. */
+  readonly newestAt: bigint;
 }
 
 /** What summed entries of a round count. */
 export interface SumState {
   readonly generation: number;
   readonly roundNo: number;
+  /** The first day of the month of the entries. */
+  readonly month: string;
   readonly windowNo: number;
   readonly player: string;
   readonly brand: string;
@@ -186,6 +202,10 @@ export const copyTables = (tables: FoldTables): FoldTables => ({
   sums: new Map(tables.sums),
   recordings: new Map(tables.recordings),
 });
+
+/** All verdicts that the store has made: its keys and rounds outlive the months of history. */
+export const everDecided = ({ history, dropped }: LedgerTables): readonly Verdict[] =>
+  dropped === null ? history : [...dropped.verdicts, ...history];
 
 export const keyOfRow = (...parts: readonly (string | number)[]): string => parts.join('\0');
 

@@ -10,6 +10,7 @@ import { runFold } from '../../src/fold/run';
 import { BATCH_NUMBERS } from '../../src/fold/statements';
 import type { Clock } from '../../src/lib/clock';
 import { makePromotionResults } from '../../src/promotion-store/results';
+import { BEFORE_ALL } from '../../src/promotions/calendar';
 import type { RoundCredit } from '../../src/promotions/ledger-entry';
 import { DAILY_RACE, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -18,11 +19,16 @@ import { compiledOf, type ExpectedState, expectedState, storedState } from './fo
 import { type FoldCoverage, FoldFaults } from './fold-faults';
 import { decided, FoldIntake, type WaitingCredit } from './fold-intake';
 import { FoldStoreModel } from './fold-store';
-import { type FoldTables, lastNumberOf, type PromotionRow } from './fold-tables';
+import { type FoldTables, keyOfRow, lastNumberOf, type PromotionRow } from './fold-tables';
 import { Actor, Scheduler } from './scheduler';
 
-/** A leaderboard of this day closes in the run, and its ranks follow from time alone. */
-const EPOCH = Date.parse('2026-10-29T23:59:45Z');
+/**
+ * A leaderboard of this day closes in the run, and its ranks follow from time alone. The month ends, too, so
+ * that retention can drop it.
+ */
+const MONTH_END = Date.parse('2026-11-01T00:00:00Z');
+/** The first events are decided so long before. */
+const BEFORE_MONTH_END_MS = [4_000, 15_000] as const;
 const FAULTS_WITHIN_MS = 60_000;
 /** The day's leaderboard is closed, and a process that was frozen goes on. Most runs are over then. */
 const FIRST_END_MS = 95_000;
@@ -100,6 +106,8 @@ class FoldWorld {
   private readonly processes = new Map<Actor, FoldProcess>();
   private started = 0;
   private commits = 0;
+  /** A month was dropped before the promotion that was added had all of its events. */
+  private isAddedIncomplete = false;
   private readonly added: readonly PromotionRow[];
 
   constructor(
@@ -115,10 +123,12 @@ class FoldWorld {
     const isAdded = random.chance(0.4);
     this.added = isAdded ? VERSIONS.slice(0, 2) : [];
     const ledger = {
-      ...{ history: [], refunds: new Map(), credits: [], versions: VERSIONS.slice(this.added.length) },
+      ...{ history: [], dropped: null, refunds: new Map(), credits: [] },
+      versions: VERSIONS.slice(this.added.length),
       recordedAfter: random.chance(0.5) && !this.faults.needsOlder ? -1 : UNRECORDED * BATCH_NUMBERS - 1,
     };
-    this.store = new FoldStoreModel(this.scheduler, EPOCH, ledger, (before, after) =>
+    const epoch = MONTH_END - random.between(...BEFORE_MONTH_END_MS);
+    this.store = new FoldStoreModel(this.scheduler, epoch, ledger, (before, after) =>
       this.monitor(before, after),
     );
     const feed = feedOf(random);
@@ -138,6 +148,7 @@ class FoldWorld {
     const { needs } = this.faults;
     this.plan(needs === 'arrival' || random.chance(0.4) ? 1 : 0, () => this.arrive());
     this.plan(needs === 'rebuild' || random.chance(0.5) ? 1 : 0, () => this.countAgain());
+    this.plan(needs === 'drop' || random.chance(0.4) ? 1 : 0, () => this.drop());
     this.plan(needs === 'stop' ? 2 : 0, () => [...this.processes.values()][0]?.end.abort());
     scheduler.after(FAULTS_WITHIN_MS, this.chaos, 'no more faults', () => {
       this.faults.areOver = true;
@@ -254,9 +265,34 @@ class FoldWorld {
       return;
     }
     const { ledger } = store.committed;
+    // A definition that counts the events of a dropped month is refused.
+    if (ledger.dropped !== null) return;
     const versions = [...ledger.versions, ...this.added];
     store.write({ ...ledger, versions: versions.sort((a, b) => a.promotionNo - b.promotionNo) });
     this.events.add('a promotion was added');
+  }
+
+  /** Retention drops the month that is over: never within a slice or a batch, which read or write it. */
+  private drop(): void {
+    const { store } = this;
+    const { ledger, tables } = store.committed;
+    const to = BigInt(MONTH_END) * 1_000n;
+    if (store.isAway || store.holder !== null || store.openBatches.size > 0 || store.now() < to) {
+      this.scheduler.after(50, this.chaos, 'drop', () => this.drop());
+      return;
+    }
+    const shown = tables.generations.get(tables.fold?.generation ?? -1);
+    const isCounted = ({ promotionNo, version }: PromotionRow) =>
+      shown === undefined || tables.counted.has(keyOfRow(shown.generation, promotionNo, version));
+    const isFilling = [...tables.generations.values()].some(({ state }) => state === 'filling');
+    this.isAddedIncomplete =
+      this.added.some((each) => ledger.versions.includes(each)) &&
+      (isFilling || !ledger.versions.every(isCounted));
+    const [verdicts, history] = [true, false].map((isOld) =>
+      ledger.history.filter(({ decidedAt }) => decidedAt < to === isOld),
+    );
+    const dropped = { to, verdicts: verdicts ?? [], countedTo: shown?.after ?? -1 };
+    store.write({ ...ledger, history: history ?? [], dropped });
   }
 
   /** Rows of another store come, with numbers below those of the cursor. */
@@ -272,7 +308,7 @@ class FoldWorld {
         round: event.round === null ? null : `other-${event.round}`,
       }));
     const { ledger } = store.committed;
-    const { history, refunds } = decided({ ...ledger, history: [] }, arriving, 0, store.now());
+    const { history, refunds } = decided({ ...ledger, history: [], dropped: null }, arriving, 0, store.now());
     store.arrivals++;
     store.write({ ...ledger, history: [...ledger.history, ...history], refunds });
     this.events.add('rows of another store came');
@@ -316,9 +352,20 @@ class FoldWorld {
     const versions = ledger.versions.filter(({ promotionNo }) =>
       counted.some(([of, no]) => Number(of) === generation && Number(no) === promotionNo),
     );
-    const expected = expectedState(ledger, this.compiled(versions), row.after, 0n);
-    const found = this.compare(expected, storedState(tables, ledger.versions, generation), true);
+    const since = this.comparedSince();
+    const expected = expectedState(ledger, this.compiled(versions), { upTo: row.after, asOf: 0n, since });
+    const found = this.compare(expected, storedState(tables, ledger.versions, { generation, since }), true);
     if (found !== '') this.note(found);
+  }
+
+  /**
+   * Windows from before are not compared. Once a month is dropped, nothing counts its events again for a
+   * promotion that was added before, or beside rows of another store.
+   */
+  private comparedSince(): bigint {
+    const { store, isAddedIncomplete } = this;
+    const { dropped } = store.committed.ledger;
+    return dropped !== null && (isAddedIncomplete || store.arrivals > 0) ? dropped.to : BEFORE_ALL;
   }
 
   private compiled(versions: readonly PromotionRow[]) {
@@ -357,11 +404,13 @@ class FoldWorld {
     if (row.after !== lastNumberOf(store.lastBatchNo))
       return `verdicts up to ${row.after} are counted, and batches up to ${store.lastBatchNo} were given`;
     const asOf = store.now() - CERTAIN_AFTER_MICROS;
-    const stored = storedState(tables, ledger.versions, row.generation);
-    const expected = expectedState(ledger, this.compiled(ledger.versions), row.after, asOf);
+    const since = this.comparedSince();
+    const stored = storedState(tables, ledger.versions, { generation: row.generation, since });
+    const expected = expectedState(ledger, this.compiled(ledger.versions), { upTo: row.after, asOf, since });
     const found = this.compare(expected, stored, false);
     if (found !== '') return found;
-    if (row.newestAt === null) return 'nothing was counted';
+    if (row.newestAt === null && ledger.dropped === null) return 'nothing was counted';
+    if (ledger.dropped !== null) this.events.add('a month was dropped');
     if (ledger.credits.length > 0) this.events.add('rounds were attributed');
     if (row.generation > 1) this.events.add('a generation replaced another');
     for (const name of stored.held.values()) {

@@ -25,7 +25,7 @@ const ofOneSeed = FOLD_SEED === undefined ? test.skip : test;
 
 const EVENTS = [
   ...['a completion was confirmed', 'a completion was revoked', 'a generation replaced another'],
-  ...['a leaderboard closed', 'a promotion was added', 'rounds were attributed'],
+  ...['a leaderboard closed', 'a month was dropped', 'a promotion was added', 'rounds were attributed'],
   ...['rows of another store came', 'somebody counted again', 'the store lost slices'],
 ];
 
@@ -119,6 +119,13 @@ const BROKEN: readonly (readonly [string, (results: Results) => Results])[] = [
   [
     'shows a generation without the difference',
     (results) => ({ ...results, keepOlder: async () => undefined }),
+  ],
+  [
+    'shows a generation without the events of a dropped month',
+    (results) => ({
+      ...results,
+      keepOlder: (session, from, to) => results.keepOlder(session, from, to, '-infinity'),
+    }),
   ],
 ];
 
