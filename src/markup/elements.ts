@@ -1,4 +1,5 @@
 /** Pieces of a page that the console and the report share: texts, numbers, tables. Pure. */
+import { unitOfTime } from '../lib/duration';
 import { inOneLine } from '../lib/printable';
 import { type Html, html } from './html';
 
@@ -9,24 +10,6 @@ export function shownText(text: string | null): string {
 
 export function numberText(value: number | string | null): string {
   return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
-}
-
-interface TimeUnit {
-  readonly name: string;
-  readonly short: string;
-  readonly seconds: number;
-}
-
-const UNITS: readonly TimeUnit[] = [
-  { name: 'days', short: 'd', seconds: 86_400 },
-  { name: 'hours', short: 'h', seconds: 3_600 },
-  { name: 'minutes', short: 'min', seconds: 60 },
-];
-const SECONDS: TimeUnit = { name: 'seconds', short: 's', seconds: 1 };
-
-/** The largest unit in which the time is 2 or more. */
-export function unitOfTime(seconds: number): TimeUnit {
-  return UNITS.find((unit) => seconds >= 2 * unit.seconds) ?? SECONDS;
 }
 
 /** "8.8 d", "12.5 min" or "1.2 s". */

@@ -2,7 +2,7 @@
  * The parts of `status` about the processes that derive results from verdicts. A process that is late is a
  * problem, and so is one that ended within the last day. Later it is a note: somebody stopped it for good.
  */
-import { rounded, seconds } from '../../cli/seconds';
+import { elapsedText, rounded } from '../../cli/elapsed';
 import type { CompletionState } from '../../ledger/completion-state';
 import type { PromotionCoverage, PseudonymCoverage, RollupCoverage } from '../../ledger/fold-coverage';
 import { mapIfAny, type ReportPart, valueIn } from './status-part';
@@ -64,7 +64,7 @@ function stoppedOnes(facts: DerivedFacts, isListed: (state: DerivedState) => boo
 const stopped =
   (work: string, command: string) =>
   ({ lagSeconds }: DerivedState): string =>
-    `no process ${work}, which are ${seconds(rounded(lagSeconds))} behind: run promo-intake ${command}`;
+    `no process ${work}, which are ${elapsedText(rounded(lagSeconds))} behind: run promo-intake ${command}`;
 
 export function reportDerived(facts: DerivedFacts) {
   return {
@@ -90,14 +90,14 @@ function reportRollups({ lagSeconds, isRunning, isRebuilt }: RollupCoverage): Re
 function rollupProblems(coverage: RollupCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
   return [
-    `the rollups are ${seconds(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
+    `the rollups are ${elapsedText(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
   ];
 }
 
 export function describeRollups(rollups: ReportedRollups | null): string[] {
   if (rollups === null) return [];
   const { lag_seconds, running, rebuilt } = rollups;
-  const state = running ? `${seconds(lag_seconds)} behind` : 'no process keeps them';
+  const state = running ? `${elapsedText(lag_seconds)} behind` : 'no process keeps them';
   return [`rollups     ${state}${rebuilt ? '; being counted again' : ''}`];
 }
 
@@ -117,14 +117,14 @@ function reportPseudonyms({ lagSeconds, isRunning, isRotated }: PseudonymCoverag
 function pseudonymProblems(coverage: PseudonymCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.isRotated || coverage.lagSeconds <= LATE_SECONDS) return [];
   return [
-    `the pseudonyms are ${seconds(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
+    `the pseudonyms are ${elapsedText(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
   ];
 }
 
 export function describePseudonyms(pseudonyms: ReportedPseudonyms | null): string[] {
   if (pseudonyms === null) return [];
   const { lag_seconds, running, new_key } = pseudonyms;
-  const state = running ? `${seconds(lag_seconds)} behind` : 'no process computes them';
+  const state = running ? `${elapsedText(lag_seconds)} behind` : 'no process computes them';
   return [`pseudonyms  ${state}${new_key ? '; a new key is introduced' : ''}`];
 }
 
@@ -143,14 +143,14 @@ function reportPromotions({ lagSeconds, isRunning, isRebuilt }: PromotionCoverag
 function promotionProblems(coverage: PromotionCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
   return [
-    `the promotions are ${seconds(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
+    `the promotions are ${elapsedText(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
   ];
 }
 
 export function describePromotions(promotions: ReportedPromotions | null): string[] {
   if (promotions === null) return [];
   const { lag_seconds, running, rebuilt } = promotions;
-  const state = running ? `${seconds(lag_seconds)} behind` : 'no process counts them';
+  const state = running ? `${elapsedText(lag_seconds)} behind` : 'no process counts them';
   return [`promotions  ${state}${rebuilt ? '; being counted again' : ''}`];
 }
 
@@ -176,22 +176,22 @@ function completionProblems(state: CompletionState | null | undefined): string[]
     .filter((each) => each.seconds > LATE_SECONDS)
     .map(
       ({ operatorId, reason, seconds: waited }) =>
-        `the completions of ${operatorId} are held back for ${seconds(rounded(waited))}${reason === null ? '' : `: ${reason}`}`,
+        `the completions of ${operatorId} are held back for ${elapsedText(rounded(waited))}${reason === null ? '' : `: ${reason}`}`,
     );
   if (refused.length > 0 || state.lagSeconds <= LATE_SECONDS) return refused;
   return [
-    `completions wait for ${seconds(rounded(state.lagSeconds))} to be published: the log of their process says why`,
+    `completions wait for ${elapsedText(rounded(state.lagSeconds))} to be published: the log of their process says why`,
   ];
 }
 
 function stoppedCompletions({ lagSeconds }: CompletionState): string {
-  const waiting = lagSeconds > 0 ? `, which wait for ${seconds(rounded(lagSeconds))}` : '';
+  const waiting = lagSeconds > 0 ? `, which wait for ${elapsedText(rounded(lagSeconds))}` : '';
   return `no process publishes completions${waiting}: run promo-intake completions`;
 }
 
 export function describeCompletions(completions: ReportedCompletions | null): string[] {
   if (completions === null) return [];
   const { lag_seconds, running, held_back } = completions;
-  const state = running ? `published, ${seconds(lag_seconds)} behind` : 'no process publishes them';
+  const state = running ? `published, ${elapsedText(lag_seconds)} behind` : 'no process publishes them';
   return [`completions ${state}${held_back.length > 0 ? `; held back: ${held_back.join(', ')}` : ''}`];
 }

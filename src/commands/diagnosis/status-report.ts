@@ -1,6 +1,6 @@
 /** The report of `status`: the fields that --json prints, and the lines for people. */
 
-import { seconds } from '../../cli/seconds';
+import { elapsedText } from '../../cli/elapsed';
 import type { EffectiveSetting } from '../../config/config';
 import { counted } from '../../lib/printable';
 import { keyOf } from '../../lib/topic-partition';
@@ -84,9 +84,9 @@ export function describeReport(report: Report): string[] {
     `schema      ${show(schema, ({ newest, missing }) => `${newest ?? 'none'}${missing.length > 0 ? `, lacks ${missing.length}` : ''}`)}`,
     `reference   ${show(reference, ({ version, applied_at }) => (version === 0 ? 'none' : `version ${version}, applied ${applied_at}`))}`,
     `group       ${show(group, ({ members }) => counted(members, 'member'))}`,
-    `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${seconds(all.seconds)}`}; ${counted(all.undecided_partitions, 'undecided partition')}`)}`,
+    `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${elapsedText(all.seconds)}`}; ${counted(all.undecided_partitions, 'undecided partition')}`)}`,
     `balance     ${show(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
-    `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${seconds(all.oldest_due_seconds)}` : ''}`)}`,
+    `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${elapsedText(all.oldest_due_seconds)}` : ''}`)}`,
     ...(report.rollups !== null && 'unknown' in report.rollups
       ? ['rollups     unknown']
       : describeRollups(report.rollups)),
@@ -108,7 +108,7 @@ export function describeReport(report: Report): string[] {
     ),
     ...behind.map(
       ({ topic, partition, lag_records, lag_seconds, undecided }) =>
-        `  ${keyOf({ topic, partition })}: ${counted(lag_records, 'record')}, ${seconds(lag_seconds)}${undecided ? ', undecided' : ''}`,
+        `  ${keyOf({ topic, partition })}: ${counted(lag_records, 'record')}, ${elapsedText(lag_seconds)}${undecided ? ', undecided' : ''}`,
     ),
     'configuration',
     ...configuration.flatMap(({ name, value, from }) =>

@@ -3,7 +3,7 @@
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { printLines, printText } from '../../cli/output';
 import { lacksMigrations } from '../../cli/remedies';
-import { rounded, seconds } from '../../cli/seconds';
+import { elapsedText, rounded } from '../../cli/elapsed';
 import { describeConfig, type EffectiveSetting, readConfig } from '../../config/config';
 import { countMembers, type Position, readPositions } from '../../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../../kafka/client/client';
@@ -193,8 +193,10 @@ export function assess(facts: Facts): Report {
       ...unknownLag(partitions, facts.oldestUnknown),
       ...undecided.map(
         ({ topic, partition, lag_records, lag_seconds, idle_seconds }) =>
-          `${keyOf({ topic, partition })} is undecided: ${counted(lag_records, 'record waits', 'records wait')}, the oldest for ${seconds(lag_seconds)}, and ${
-            idle_seconds === null ? 'none was ever decided' : `none was decided for ${seconds(idle_seconds)}`
+          `${keyOf({ topic, partition })} is undecided: ${counted(lag_records, 'record waits', 'records wait')}, the oldest for ${elapsedText(lag_seconds)}, and ${
+            idle_seconds === null
+              ? 'none was ever decided'
+              : `none was decided for ${elapsedText(idle_seconds)}`
           }; the log of its worker says why`,
       ),
       ...balance.flatMap((each) =>
@@ -310,7 +312,7 @@ function walletProblems({ walletCalls }: Facts): string[] {
       : []),
     ...(oldestDueSeconds > LATE_CALL_SECONDS
       ? [
-          `the oldest due wallet call has waited for ${seconds(oldestDueSeconds)}: start a process that calls wallets, or give the wallet more connections`,
+          `the oldest due wallet call has waited for ${elapsedText(oldestDueSeconds)}: start a process that calls wallets, or give the wallet more connections`,
         ]
       : []),
   ];

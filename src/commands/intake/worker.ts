@@ -3,6 +3,7 @@
  * With --drain it also stops once all records are decided.
  */
 import type { Logger } from 'pino';
+import { elapsedText } from '../../cli/elapsed';
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { explainShortly } from '../../cli/explain-error';
 import { packageVersion } from '../../cli/package-version';
@@ -213,7 +214,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);
 
 function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPartition): string {
-  return `${keyOf({ topic, partition })} is undecided for ${Math.round(sinceMs / 1000)} s: ${because.replaceAll('\n', ' ')}`;
+  return `${keyOf({ topic, partition })} is undecided for ${elapsedText(sinceMs / 1000)}: ${because.replaceAll('\n', ' ')}`;
 }
 
 /** Warns once of each topic that looks like a topic of events and is read by no worker. */

@@ -1,7 +1,8 @@
 /** The overview: how many of the operator's events count, why others do not, and how late they come. Pure. */
 import { REASONS } from '../../domain/verdict/reasons';
+import { unitOfTime } from '../../lib/duration';
 import { lines, type Series, stackedBars, type TimeAxis, utcAxis } from '../../markup/chart';
-import { numberText, shareText, table, tile, unitOfTime, verdictTag } from '../../markup/elements';
+import { numberText, shareText, table, tile, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { millisecondsOf } from '../../postgres/texts';
 import { eventLink, rangeChoice, shownTime, TOO_SLOW } from '../layout';

@@ -1,5 +1,6 @@
 /** Texts of numbers and times on pages. */
-import { durationText, unitOfTime } from '../../../src/markup/elements';
+import { unitOfTime } from '../../../src/lib/duration';
+import { durationText } from '../../../src/markup/elements';
 
 test.each([
   [0, '0 s'],

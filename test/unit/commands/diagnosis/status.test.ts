@@ -59,7 +59,7 @@ test('pseudonyms: late ones are a problem, but not during a new key, and a proce
   const stopped = assess(facts({ pseudonyms: value({ ...state, isRunning: false, lagSeconds: 90_000 }) }));
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContain(
-    'no process computes pseudonyms, which are 90000 s behind: run promo-intake pseudonyms',
+    'no process computes pseudonyms, which are 25 h behind: run promo-intake pseudonyms',
   );
   expect(assess(facts({ pseudonyms: value(null) }))).toMatchObject({ needs_a_person: [], pseudonyms: null });
 });
@@ -74,7 +74,7 @@ test('promotions: late ones are a problem, a process that stopped days ago is a 
   );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContain(
-    'no process counts promotions, which are 90000 s behind: run promo-intake promotions',
+    'no process counts promotions, which are 25 h behind: run promo-intake promotions',
   );
   expect(describeReport(stopped)).toContain('promotions  no process counts them');
   expect(assess(facts({ promotions: value(null) }))).toMatchObject({ needs_a_person: [], promotions: null });
@@ -98,7 +98,7 @@ test('completions: late ones and refusing topics are problems, a process that st
   const stopped = assess(facts({ completions: value({ ...state, isRunning: false, lagSeconds: 90_000 }) }));
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContainEqual(
-    'no process publishes completions, which wait for 90000 s: run promo-intake completions',
+    'no process publishes completions, which wait for 25 h: run promo-intake completions',
   );
   expect(assess(facts({ completions: value(null) }))).toMatchObject({
     needs_a_person: [],
