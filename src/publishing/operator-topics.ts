@@ -11,6 +11,8 @@ const MAX_TOPIC_LENGTH = 249;
 export class NoOperatorTopic extends Error {
   override readonly name = 'NoOperatorTopic';
   constructor(
+    /** The operators that can have none: one, or several whose topics collide. */
+    readonly operatorIds: readonly string[],
     readonly problem: string,
     readonly remedy: string,
   ) {
@@ -44,17 +46,20 @@ export function makeOperatorTopics(
     const topic = pattern.replace(OPERATOR, () => operatorId);
     if (!TOPIC.test(topic) || topic === '.' || topic === '..')
       throw new NoOperatorTopic(
+        [operatorId],
         `operator ${JSON.stringify(operatorId)} makes "${topic}", which is not a Kafka topic name`,
         `A topic has letters, digits, ".", "_" and "-" only. Name one topic for all operators, without ${OPERATOR}`,
       );
     if (topic.length > MAX_TOPIC_LENGTH)
       throw new NoOperatorTopic(
+        [operatorId],
         `operator ${JSON.stringify(operatorId)} makes a topic name of ${topic.length} characters`,
         `Kafka allows ${MAX_TOPIC_LENGTH}. Shorten the part beside ${OPERATOR}, or name one topic for all operators`,
       );
     for (const [other, noun] of others())
       if (collide(topic, other))
         throw new NoOperatorTopic(
+          [operatorId],
           `operator ${JSON.stringify(operatorId)} makes "${topic}", which ${topic === other ? 'is' : `Kafka takes for "${other}",`} ${noun}`,
           `Use a separate beginning, such as ${example}`,
         );
@@ -82,6 +87,7 @@ export function makeOperatorTopics(
         ...twins.map(
           (pair) =>
             new NoOperatorTopic(
+              pair,
               `operators ${pair.map((id) => JSON.stringify(id)).join(' and ')} make topics that differ in "." and "_" only, and Kafka refuses the second`,
               `Name one topic for all operators, without ${OPERATOR}`,
             ),

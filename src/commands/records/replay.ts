@@ -83,8 +83,10 @@ export async function replay(options: Options): Promise<number> {
   const own = new OwnTopics(config);
   const references = makeReferences(pool);
   try {
-    own.follow(await references.current());
-    own.checkAll();
+    const reference = await references.current();
+    own.follow(reference);
+    const connections = reference.topics.get(bounds.topic) ?? [];
+    own.checkEach(connections.map(({ operator }) => operator.id));
   } catch (error) {
     await pool.end();
     throw error;

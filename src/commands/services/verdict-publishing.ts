@@ -75,12 +75,14 @@ export class OwnTopics {
 
   /** @throws ConfigError where no operator can have a topic of its own */
   checkAny(): void {
-    if (this.verdicts?.topicsOf(this.operators).length === 0) this.checkAll();
+    if (this.verdicts?.topicsOf(this.operators).length === 0) this.checkEach(this.operators);
   }
 
-  /** @throws ConfigError where an operator can have no topic of its own */
-  checkAll(): void {
-    const { problems } = this;
+  /** @throws ConfigError where one of these operators can have no topic of its own */
+  checkEach(operators: readonly string[]): void {
+    const problems = this.problems.filter(({ operatorIds }) =>
+      operatorIds.some((id) => operators.includes(id)),
+    );
     if (problems.length > 0)
       throw new ConfigError(
         problems.map(({ problem, remedy }) => ({ setting: 'VERDICT_TOPIC', problem, remedy })),

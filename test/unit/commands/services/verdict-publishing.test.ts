@@ -24,7 +24,8 @@ test('the topics of operators follow the reference data [S9]', () => {
   expect(own.all).toEqual(['v.acme', 'v.beta']);
   own.follow(referenceOf(['acme', 'ümlaut'], ['events']));
   expect(own.all).toEqual(['v.acme']);
-  expect(() => own.checkAll()).toThrow(
+  own.checkEach(['acme']);
+  expect(() => own.checkEach(['acme', 'ümlaut'])).toThrow(
     new ConfigError([
       {
         setting: 'VERDICT_TOPIC',
@@ -40,11 +41,11 @@ test('an operator whose topic is read, or has dead letters, has none [S9]', () =
   const own = new OwnTopics(topics);
   own.follow(referenceOf(['acme', 'events', 'letters'], ['events']));
   expect(own.all).toEqual(['letters', 'acme']);
-  expect(() => own.checkAll()).toThrow('"events", which is a topic that is read');
-  expect(() => own.checkAll()).toThrow('"letters", which is the dead-letter topic');
+  expect(() => own.checkEach(['events'])).toThrow('"events", which is a topic that is read');
+  expect(() => own.checkEach(['letters'])).toThrow('"letters", which is the dead-letter topic');
   const named = new OwnTopics({ ...topics, KAFKA_TOPICS: ['acme'] });
   named.follow(referenceOf(['acme'], []));
-  expect(() => named.checkAll()).toThrow('"acme", which is a topic that is read');
+  expect(() => named.checkEach(['acme'])).toThrow('"acme", which is a topic that is read');
 });
 
 test('processes start beside an operator that can have no topic, unless no operator can have one [S9]', () => {
