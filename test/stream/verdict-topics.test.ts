@@ -123,7 +123,7 @@ test('a topic that refuses leaves the partitions of its operator undecided, and 
     await withoutTopics(world);
   }));
 
-test('an operator that can have no topic is undecided, and workers start for the others [S9]', () =>
+test('an operator that can have no topic is undecided, and workers and replays go on for the others [S9]', () =>
   inWorld(
     {
       topics: { acme: 1, odd: 1 },
@@ -145,6 +145,14 @@ test('an operator that can have no topic is undecided, and workers start for the
       expect(worker.logged('operator can have no verdict topic').map(({ error }) => error)).toEqual([
         expect.stringContaining('operator "odd+one" makes'),
       ]);
+      const settings = { ...world.settings, VERDICT_TOPIC: patternOf(world) };
+      // The store has decided the record: it waits for its verdict.
+      const status = new RunningCommand(['status', '--json'], settings);
+      await status.ending();
+      const { partitions } = JSON.parse(status.output());
+      expect(partitions).toContainEqual(expect.objectContaining({ topic: odd, lag_records: 1 }));
+      const replay = new RunningCommand(['replay', '--topic', acme, '--since', SINCE, '--confirm'], settings);
+      expect(await replay.ending()).toEqual({ code: 0, signal: null });
       await withoutTopics(world);
     },
   ));
@@ -162,6 +170,7 @@ test('workers refuse to start where no operator can have a topic [S9]', () =>
     },
   ));
 
+const SINCE = '2020-01-01T00:00:00Z';
 const ROUND = { round_id: 'r-1', player_ref: 'p-1' };
 /** Every verdict, a refund with its repetition, and records of which no event can be read. */
 const ALL_KINDS: readonly Outgoing[] = [
@@ -214,10 +223,10 @@ test('a message has what its event was about, and each reading of a record gives
     expect(about(14)).toMatchObject({ event_id: null, kind: null, decided_at: expect.any(String) });
 
     await world.drain({ VERDICT_TOPIC: verdicts, KAFKA_GROUP_ID: `${world.groupId}-again` });
-    const replay = new RunningCommand(
-      ['replay', '--topic', main, '--since', '2020-01-01T00:00:00Z', '--confirm'],
-      { ...world.settings, VERDICT_TOPIC: verdicts },
-    );
+    const replay = new RunningCommand(['replay', '--topic', main, '--since', SINCE, '--confirm'], {
+      ...world.settings,
+      VERDICT_TOPIC: verdicts,
+    });
     expect(await replay.ending()).toEqual({ code: 0, signal: null });
     expect((await valuesIn(verdicts)).sort()).toEqual([...first, ...first, ...first].sort());
   }));

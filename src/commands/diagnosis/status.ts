@@ -1,9 +1,9 @@
 /** `promo-intake status`: a first look at the store and at Kafka, and the problems that need a person. */
 
+import { elapsedText, rounded } from '../../cli/elapsed';
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { printLines, printText } from '../../cli/output';
 import { lacksMigrations } from '../../cli/remedies';
-import { elapsedText, rounded } from '../../cli/elapsed';
 import { describeConfig, type EffectiveSetting, readConfig } from '../../config/config';
 import { countMembers, type Position, readPositions } from '../../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../../kafka/client/client';
@@ -104,7 +104,7 @@ async function look(check: boolean): Promise<Facts> {
   const positions = await part(() => readPositions(kafka, KAFKA_GROUP_ID, topics));
   const oldest = new Map<string, number | null>();
   const read = await part(async () => {
-    const reached = reachedBy(balance);
+    const reached = reachedBy({ balance, members, wanted });
     const ranges = (valueIn(positions) ?? [])
       .filter(({ topic }) => wanted.includes(topic))
       .map((position) => ({ ...position, from: reached(position), to: position.high }));
@@ -286,7 +286,7 @@ function unknownLag(partitions: readonly ReportedPartition[], because: string | 
  * the exit code.
  */
 function unread(facts: Facts): string[] {
-  const reached = reachedBy(facts.balance);
+  const reached = reachedBy(facts);
   const waiting = new Map<string, number>();
   for (const position of valueIn(facts.positions) ?? []) {
     const { topic, high } = position;
@@ -341,23 +341,32 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
 }
 
 /**
- * The first undecided offset of a partition. Kafka drops a group's offsets of a topic that the group no
- * longer reads, usually after a week. Then the store's offset is used. It is ignored if it is beyond the
- * topic's end, because it then belongs to an earlier topic of the same name.
+ * The first undecided offset of a partition. Kafka drops the offsets of a group without members, and of a
+ * topic that the group no longer reads, usually after a week. Then the store's offset is used. It is ignored
+ * if it is beyond the topic's end, because it then belongs to an earlier topic of the same name.
+ *
+ * A group with members begins at the first record of a partition without an offset. The store may have
+ * decided these records already: they wait until their verdicts are published.
  */
-function reachedBy(balance: Facts['balance']): (position: Position) => number {
+function reachedBy({
+  balance,
+  members,
+  wanted,
+}: Pick<Facts, 'balance' | 'members' | 'wanted'>): (position: Position) => number {
   const next = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each.decidedUpTo]));
+  const hasMembers = (valueIn(members) ?? 0) > 0;
   return (position) => {
-    const { low, high, committed } = position;
-    const stored = next.get(keyOf(position)) ?? low;
+    const { topic, low, high, committed } = position;
+    const stored = hasMembers && wanted.includes(topic) ? low : (next.get(keyOf(position)) ?? low);
     return Math.max(committed ?? (stored > high ? low : stored), low);
   };
 }
 
 /** The status of each partition of the topics that the workers should read. */
-function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): ReportedPartition[] {
+function partitionsOf(facts: Facts): ReportedPartition[] {
+  const { positions, balance, oldestSeconds, wanted } = facts;
   const stored = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each]));
-  const reached = reachedBy(balance);
+  const reached = reachedBy(facts);
   const read = (valueIn(positions) ?? []).filter(({ topic }) => wanted.includes(topic));
   return read.map((position) => {
     const { topic, partition, high } = position;

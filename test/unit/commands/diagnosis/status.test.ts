@@ -190,13 +190,23 @@ test('a topic that is no longer read is listed, and needs no person', () => {
   expect(assess(facts({ balance, positions: value([{ ...old, low: 15, high: 15 }]) })).notes).toEqual([]);
 });
 
-test('when Kafka has dropped the committed offset, the store has the position', () => {
+const UNCOMMITTED = { ...at, low: 0, high: 9, committed: null };
+
+test('when Kafka has dropped the committed offset of a group without members, the store has the position', () => {
   const lagOf = (low: number, high: number) =>
-    assess(facts({ positions: value([{ ...at, low, high, committed: null }]) })).lag;
+    assess(facts({ members: value(0), positions: value([{ ...UNCOMMITTED, low, high }]) })).lag;
   expect(lagOf(0, 12)).toMatchObject({ records: 3 });
   expect(lagOf(10, 12)).toMatchObject({ records: 2 });
   // A topic that was created again.
   expect(lagOf(0, 5)).toMatchObject({ records: 5 });
+});
+
+test('records whose verdicts were never published wait, although the store has decided them [S9] [U2]', () => {
+  const report = assess(facts({ positions: value([UNCOMMITTED]), oldestSeconds: new Map([['t/0', 4_530]]) }));
+  expect(report.lag).toEqual({ records: 9, seconds: 4_530, undecided_partitions: 1 });
+  expect(report.needs_a_person).toEqual([
+    't/0 is undecided: 9 records wait, the oldest for 75.5 min, and none was decided for 70 s; the log of its worker says why',
+  ]);
 });
 
 test.each<[string, Partial<Facts>, RegExp]>([
