@@ -24,7 +24,9 @@ import {
 
 const PROGRAMS = join(__dirname, 'programs');
 const COMMAND_DEADLINE_MS = 60_000;
-const SMALL_TOPIC_RETRIES = 20;
+const USED_TOPIC_RETRIES = 20;
+/** More than the default interval of a broker's index, in bytes of the log. */
+const INDEXED_BYTES = 5_000;
 
 /**
  * Options of Node for the programs beside the worker. They have the worker's options that speed them up, more
@@ -112,28 +114,37 @@ export class Stage {
     return `${this.topicPrefix}group.${this.made++}`;
   }
 
+  /** The name of a topic that is made later, or the beginning of such names. */
+  newTopic(): string {
+    return `${this.topicPrefix}${this.made++}`;
+  }
+
   async makeTopic(config: TopicPlan['config'] = {}): Promise<string> {
-    const topic = `${this.topicPrefix}${this.made++}`;
+    const topic = this.newTopic();
     const plan = { partitions: PARTITIONS, config: { ...GONE_SOON, ...config } };
     await this.make(() => withAdmin(this.brokers, (admin) => makeTopics(admin, { [topic]: plan })));
     return topic;
   }
 
   /**
-   * Makes topics of one partition that take messages at once. A broker refuses messages while it makes the
-   * files of new topics, which takes seconds for hundreds of them.
+   * Makes topics as they are after some use. A broker refuses messages while it makes the files of new
+   * topics, which takes seconds for hundreds of them. On a disk that reads far ahead, the first entry of each
+   * index then costs milliseconds of CPU.
    */
-  async makeSmallTopics(topics: readonly string[]): Promise<void> {
-    const plan = { partitions: 1, config: GONE_SOON };
+  async makeUsedTopics(topics: readonly string[], partitions: number): Promise<void> {
+    const plan = { partitions, config: GONE_SOON };
     await this.make(() =>
       withAdmin(this.brokers, (admin) =>
         makeTopics(admin, Object.fromEntries(topics.map((topic) => [topic, plan]))),
       ),
     );
-    const producer = kafkaAt(this.brokers).producer({ retry: { retries: SMALL_TOPIC_RETRIES } });
+    const producer = kafkaAt(this.brokers).producer({ retry: { retries: USED_TOPIC_RETRIES } });
     await producer.connect();
-    const messages = [{ value: 'first' }];
-    await producer.sendBatch({ topicMessages: topics.map((topic) => ({ topic, messages })) });
+    const value = 'x'.repeat(INDEXED_BYTES);
+    const messages = Array.from({ length: partitions }, (_, partition) => ({ partition, value }));
+    // The second batch of a log makes the first entries of its indexes.
+    for (let batch = 0; batch < 2; batch++)
+      await producer.sendBatch({ topicMessages: topics.map((topic) => ({ topic, messages })) });
     await producer.disconnect();
   }
 

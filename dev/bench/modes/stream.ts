@@ -3,7 +3,7 @@ import { makeFeed, sharedOut, USUAL_SHAPE } from '../feed';
 import type { Bench, Mode } from '../mode';
 import { type Published, publish } from '../publish';
 import { drain, drainAfresh, inTurns, type Run, rateOf, recordOf } from '../runs';
-import { referenceOfOperators } from '../stage';
+import { PARTITIONS, referenceOfOperators } from '../stage';
 import { median } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
@@ -94,17 +94,17 @@ interface Feeds {
 
 async function runOf({ stage, extent }: Bench, name: Name, { ofOne, shared }: Feeds): Promise<Run> {
   if (name === 'without') return drainAfresh(stage, ofOne);
-  const verdicts = await stage.makeTopic();
-  const ids = name === 'one each' ? idsOf(extent.number('operators')) : [];
-  const ofOperators = ids.map((id) => `${verdicts}.${id}`);
-  if (ofOperators.length > 0) await stage.makeSmallTopics(ofOperators);
-  const settings = { VERDICT_TOPIC: name === 'one each' ? `${verdicts}.{operator}` : verdicts };
+  const verdicts = stage.newTopic();
+  const isEach = name === 'one each';
+  const topics = isEach ? idsOf(extent.number('operators')).map((id) => `${verdicts}.${id}`) : [verdicts];
+  await stage.makeUsedTopics(topics, isEach ? 1 : PARTITIONS);
+  const settings = { VERDICT_TOPIC: isEach ? `${verdicts}.{operator}` : verdicts };
   const run = await (name === 'with'
     ? drainAfresh(stage, ofOne, settings)
     : stage.withDatabaseOf(
         referenceOfOperators(idsOf(extent.number('operators')), shared.topic),
         (databaseUrl) => drain(stage, { databaseUrl, ...shared, groupId: stage.newGroup(), settings }),
       ));
-  await stage.removeTopic(verdicts, ...ofOperators);
+  await stage.removeTopic(...topics);
   return run;
 }
