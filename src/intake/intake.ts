@@ -6,6 +6,7 @@
  * D1).
  */
 import type { Logger } from 'pino';
+import type { WhenSent } from '../ledger/decide-batch';
 import { classify, isStoreAway } from '../ledger/failures';
 import { at } from '../lib/at';
 import { asError, messageOf } from '../lib/errors';
@@ -39,11 +40,10 @@ export interface Intake {
    * Where several parts cannot be decided together, the reason is NotTogether: decide each of them alone.
    *
    * @param parts at least one, of different partitions
-   * @param whenSent called once all writes of the batch are on their way to the store, unless something
-   * prevents them
+   * @param whenSent called where the batch waits for the store, unless something prevents that
    * @returns a result for each part, in the order of the parts
    */
-  decide(parts: readonly Section<TopicPartition>[], whenSent?: () => void): Promise<readonly IntakeResult[]>;
+  decide(parts: readonly Section<TopicPartition>[], whenSent?: WhenSent): Promise<readonly IntakeResult[]>;
   /** Decides the events of one request to the webhook, or of several. */
   decideRequest(request: WebhookRequest, envelopes: readonly Envelope[]): Promise<IntakeResult>;
 }
@@ -58,8 +58,6 @@ const TRIES_ALONE = 2;
  */
 const CONTENDED_BATCHES = 200;
 
-type WhenSent = (() => void) | undefined;
-
 export function makeIntake(deps: IntakeDeps): Intake {
   const { logger, onRetry, now } = deps;
   const judgeAndDecide = makeJudgeAndDecide(deps);
@@ -69,7 +67,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
 
   async function decideParts(
     parts: readonly Section<TopicPartition>[],
-    whenSent: WhenSent,
+    whenSent: WhenSent | undefined,
   ): Promise<readonly IntakeResult[]> {
     const [only] = parts;
     if (only !== undefined && parts.length === 1) return [await decideSection(only, whenSent)];
@@ -118,7 +116,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
    */
   async function decideByHalves(
     section: Section,
-    whenSent: WhenSent,
+    whenSent: WhenSent | undefined,
     tries: number,
     answers: Answer[],
   ): Promise<void> {
@@ -153,7 +151,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
    * Decides a single event. An event that fails twice is stored as a panic.
    * @throws as `decideOnce` does, and where no panic can be stored
    */
-  async function decideAlone(section: Section, whenSent: WhenSent): Promise<readonly Answer[]> {
+  async function decideAlone(section: Section, whenSent: WhenSent | undefined): Promise<readonly Answer[]> {
     let failure: unknown;
     for (let tries = 1; tries <= TRIES_ALONE; tries++) {
       try {
@@ -185,7 +183,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
   /** Runs one transaction. @param panic the error, where the only event of the batch is to become a panic */
   async function decideOnce(
     sections: readonly Section[],
-    whenSent: WhenSent,
+    whenSent: WhenSent | undefined,
     panic?: string,
   ): Promise<readonly Answer[]> {
     const answers = await judgeAndDecide(sections, { contended: contendedBatches > 0, whenSent }, panic);

@@ -43,8 +43,8 @@ export interface LedgerBatch {
   readonly contended?: boolean;
   /** The error and the payload, where the batch is one event that failed twice. */
   readonly panic?: Omit<events.Panic, 'verdictId'>;
-  /** Called once the whole batch is on its way to the store and only the answers are outstanding. */
-  readonly whenSent?: (() => void) | undefined;
+  /** Called where the batch waits for the store, so that its caller can go on with another batch. */
+  readonly whenSent?: WhenSent | undefined;
   /** Receives the decisions before any write. An error that it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
   /** Whether the decisions are published: the facts that their messages need are read then. */
@@ -54,9 +54,15 @@ export interface LedgerBatch {
 }
 
 /**
- * The timed steps of a transaction. Step `find` includes begin and the partitions' locks, and in a small
- * batch the rounds' locks: one round trip for all. The statements of a step are in a file of its name in
- * `statements/`. Step `write` has two files.
+ * @param sent `all`: the whole batch is on its way to the store. `questions`: its first statements are on
+ * their way to a far store
+ */
+export type WhenSent = (sent: 'questions' | 'all') => void;
+
+/**
+ * The timed steps of a transaction. Step `find` includes begin and the partitions' locks. In a small batch,
+ * or far from the store, it includes the rounds' locks: one round trip for all. The statements of a step are
+ * in a file of its name in `statements/`. Step `write` has two files.
  */
 export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
@@ -120,6 +126,7 @@ export function makeLedger(
 /**
  * The largest batch that locks all of its rounds at once and sends all of its changes in one packet. For it,
  * round trips and packets cost more than unnecessary locks, and than the store's wait for rows to be made.
+ * Far from the store, every batch locks all of its rounds at once.
  */
 const FEW_EVENTS = 500;
 /**
@@ -151,13 +158,13 @@ export async function decideBatch(
     const { decisions, facts, changed, writes } = await decideUnderLocks(
       session,
       batch,
+      store.isFar ?? false,
       fewEvents,
       stepEnded,
       playerKeys,
     );
     batch.items.length = 0;
-    // The connection sends all that it holds now before any work that `whenSent` starts.
-    if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
+    report(batch.whenSent, 'all');
     await Promise.all([
       changed,
       batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
@@ -167,6 +174,11 @@ export async function decideBatch(
   });
   stepEnded('write');
   return result;
+}
+
+/** The connection sends all that it holds now before any work that `whenSent` starts. */
+function report(whenSent: WhenSent | undefined, sent: 'questions' | 'all'): void {
+  if (whenSent !== undefined) process.nextTick(whenSent, sent);
 }
 
 /** A decided batch. All its rows are made before the commit is sent: a commit can then miss none of them. */
@@ -183,13 +195,15 @@ interface DecidedBatch extends LedgerDecisions {
 async function decideUnderLocks(
   session: Session,
   batch: LedgerBatch,
+  isFar: boolean,
   fewEvents: number,
   stepEnded: (step: LedgerStep) => void,
   playerKeys: PlayerKeys,
 ): Promise<DecidedBatch> {
-  // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
-  // the keys are known. A large batch does so afterwards, which spares the rounds of decided events. Both are
-  // correct: `copyKeys` fails where another transaction has decided a key meanwhile.
+  // Each statement is sent where its promise is made. A small batch, or any batch far from the store, locks
+  // rounds and takes its number before the keys are known. Another batch does so afterwards, which spares the
+  // rounds of decided events. Both are correct: `copyKeys` fails where another transaction has decided a key
+  // meanwhile.
   const locking = find.lockPartitions(
     session,
     batch.parts.map(({ partition }) => partition),
@@ -198,7 +212,8 @@ async function decideUnderLocks(
   const lockAndNumber = (known: Known['events'] | null) =>
     Promise.all([lock.lockBatchRounds(session, batch.items, known), lock.nextBatch(session)]);
   const feedLocks = batch.contended ? lock.lockFeeds(session, feedsOf(batch.items)) : null;
-  const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
+  const locksAtOnce = isFar || batch.items.length <= fewEvents ? lockAndNumber(null) : null;
+  if (isFar) report(batch.whenSent, 'questions');
   const [{ locked, inForce }, decided] = await Promise.all([
     locking,
     find.findDecidedEvents(session, batch.items),
@@ -214,7 +229,7 @@ async function decideUnderLocks(
   const [redelivered, [roundsById, { firstNo, nowMicros }], decidedRounds] = await Promise.all([
     find.findRereadItems(session, batch, locked),
     locksAtOnce ?? lockAndNumber(decided),
-    // A small batch has locked these rounds with the others.
+    // Rounds that are locked at once include these.
     locksAtOnce === null ? lock.readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
   const tags = await playerKeys.tagsAt(session, nowMicros, inForce.version);

@@ -141,10 +141,24 @@ export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
   return pool;
 }
 
+/** The store is far where a round trip takes this long. */
+const FAR_MS = 4;
+/**
+ * The connections whose first round trip counts. The shortest decides: a busy worker reads an answer late.
+ * After a failover to another place all connections are new.
+ */
+const MEASURED_CONNECTIONS = 3;
+
 /** A pool of pg as a Store. */
 export class PostgresPool extends Pool implements Store {
+  /** Milliseconds of the first round trip of each of the newest connections. */
+  private roundTrips: readonly number[] = [];
   /** Read once for each connection: behind a pooler, connections may belong to different servers. */
   private readonly before17 = new WeakMap<PoolClient, boolean>();
+
+  get isFar(): boolean {
+    return this.roundTrips.length > 0 && Math.min(...this.roundTrips) >= FAR_MS;
+  }
 
   async acquire(): Promise<StoreConnection> {
     const client = await storeErrors('connect', () => this.connect());
@@ -159,9 +173,11 @@ export class PostgresPool extends Pool implements Store {
   }
 
   private async readServerVersion(client: PoolClient): Promise<number> {
+    const began = performance.now();
     const { rows } = await storeErrors('server_version', () =>
       client.query<{ server_version_num: string }>('show server_version_num'),
     );
+    this.roundTrips = [...this.roundTrips, performance.now() - began].slice(-MEASURED_CONNECTIONS);
     return Number(rows[0]?.server_version_num);
   }
 }

@@ -32,6 +32,11 @@ export const IDLE_TIMEOUT_MS = 15_000;
 export interface Store {
   /** Returns a connection for one transaction. @throws StoreError */
   acquire(): Promise<StoreConnection>;
+  /**
+   * Whether a round trip takes so long that saving one is worth work and memory. It may change while the
+   * program runs.
+   */
+  readonly isFar?: boolean;
 }
 
 /**

@@ -9,7 +9,7 @@
  *
  * A batch may hold records of any lanes. One batch at a time is gathered and judged, until all its writes are
  * on their way to the store. Side by side, batches would only compete for one processor, and their objects
- * would live longer.
+ * would live longer. Far from the store, the next batch begins where the one before waits for answers.
  *
  * `partitionsAtOnce` batches may be in flight. A lane has records in one of them, or in two: the second is
  * then read ahead while the store writes the first.
@@ -46,10 +46,10 @@ const LARGE_BATCH_BYTES = 1024 * 1024;
 const LATE_AFTER_MS = 100;
 
 /**
- * The state of a batch in flight.
+ * The state of a batch in flight. Its writes are sent, or, far from the store, its questions.
  *
- *     judging ──all its writes are sent──▶ sent ──┐
- *        └──────────LATE_AFTER_MS─────────────────┴──▶ late
+ *     judging ──sent to the store──▶ sent ──┐
+ *        └──────LATE_AFTER_MS───────────────┴──▶ late
  *
  * While a batch is judging, no other batch begins. While one is sent, only a large batch begins beside it.
  */
@@ -184,8 +184,9 @@ export class Pipeline {
           envelopes,
           expectedUpTo,
         })),
-        () => {
-          for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
+        (sent) => {
+          if (sent === 'all')
+            for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
           if (batch.state === 'judging') batch.state = 'sent';
           this.schedulePump();
         },

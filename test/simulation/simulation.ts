@@ -322,7 +322,8 @@ class World {
     const actor = new Actor(`worker-${++this.started}`);
     actor.weight = this.random.pick([1, 1, 1, 0.2]);
     scheduler.note(actor.name, 'starts');
-    const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
+    const isFar = this.random.pick([false, true]);
+    const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2, isFar);
     const producer = broker.producer(actor, { ...VERDICT_POINTS, [DEAD_LETTERS]: 'send dead letters' });
     let generation = 0;
     /** By record: the generation in which its last answer was requested. */

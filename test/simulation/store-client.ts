@@ -47,6 +47,7 @@ export class ModelPool implements Store {
     private readonly network: Network,
     private readonly worker: Actor,
     private readonly maxConnections: number,
+    readonly isFar: boolean = false,
   ) {}
 
   async acquire(): Promise<StoreConnection> {

@@ -10,6 +10,7 @@ import { NotTogether, PayloadUnavailable } from '../../../src/intake/undecided';
 import { FetchGate } from '../../../src/kafka/consumer/membership';
 import type { OffsetToCommit, RecordSource, SourceListener } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
+import type { WhenSent } from '../../../src/ledger/decide-batch';
 import { StoreBehind } from '../../../src/ledger/failures';
 import type { Clock, Timer } from '../../../src/lib/clock';
 import type { Header } from '../../../src/lib/record-header';
@@ -142,7 +143,7 @@ type Decide = (
   source: TopicPartition,
   envelopes: readonly Envelope[],
   expectedUpTo?: number,
-  whenSent?: () => void,
+  whenSent?: WhenSent,
 ) => Promise<IntakeResult>;
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
 const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
@@ -174,12 +175,12 @@ function setUp(options: {
     logger: makeLogger('silent'),
     intake: {
       async decide(parts, whenSent) {
-        let sent = 0;
+        const sent = { questions: 0, all: 0 };
         options.onBatch?.(parts.map(({ origin: from }) => from.partition));
         return Promise.all(
           parts.map(async ({ origin: from, envelopes, expectedUpTo }) => {
-            const result = await state.decide(from, envelopes, expectedUpTo, () => {
-              if (++sent === parts.length) whenSent?.();
+            const result = await state.decide(from, envelopes, expectedUpTo, (what) => {
+              if (++sent[what] === parts.length) whenSent?.(what);
             });
             decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
             return result;
@@ -540,7 +541,7 @@ describe('commits', () => {
       let decideNow = (): void => {};
       const { clock, source, assign, deliver, deliverBytes } = setUp({
         decide: async (from, envelopes, _, whenSent) => {
-          whenSent?.();
+          whenSent?.('all');
           if (from.partition === 1)
             await new Promise<void>((resolve) => {
               decideNow = resolve;
@@ -901,7 +902,7 @@ describe('partitions that are decided at the same time', () => {
   /** Partitions 0 to 2 with one record of this size each, whose batches never end. */
   async function threeThatHang(bytes: number, batchEvents = 1) {
     const begun: number[] = [];
-    const sent = new Map<number, () => void>();
+    const sent = new Map<number, WhenSent>();
     const hang: Decide = ({ partition }, _envelopes, _expectedUpTo, whenSent) => {
       begun.push(partition);
       if (whenSent !== undefined) sent.set(partition, whenSent);
@@ -917,10 +918,20 @@ describe('partitions that are decided at the same time', () => {
   it('are read and judged one by one: the next once all writes of the one before are sent', async () => {
     const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
     expect(begun).toEqual([0]);
-    sent.get(0)?.();
+    sent.get(0)?.('all');
     await clock.pass(0);
     expect(begun).toEqual([0, 1]);
-    sent.get(1)?.();
+    sent.get(1)?.('all');
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('are judged far from the store once the one before has sent its questions', async () => {
+    const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
+    sent.get(0)?.('questions');
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1]);
+    sent.get(1)?.('questions');
     await clock.pass(0);
     expect(begun).toEqual([0, 1, 2]);
   });
@@ -932,7 +943,7 @@ describe('partitions that are decided at the same time', () => {
     await clock.pass(1);
     expect(begun).toEqual([0, 1]);
     // Its turn is over: this call does not end the turn of another.
-    sent.get(0)?.();
+    sent.get(0)?.('all');
     await clock.pass(99);
     expect(begun).toEqual([0, 1]);
     await clock.pass(1);
@@ -946,7 +957,7 @@ describe('partitions that are decided at the same time', () => {
 
   it('wait for a batch in flight while few of their records wait', async () => {
     const { clock, begun, sent } = await threeThatHang(10);
-    sent.get(0)?.();
+    sent.get(0)?.('all');
     await clock.pass(99);
     expect(begun).toEqual([0]);
     await clock.pass(1);
@@ -1155,7 +1166,7 @@ describe('the next batch of a partition', () => {
   /** A partition with one batch a record, which the test ends. The next one begins once 1 MiB waits. */
   async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const begun: string[] = [];
-    const tries: { whenSent: () => void; end: (undecided?: Error) => void }[] = [];
+    const tries: { whenSent: WhenSent; end: (undecided?: Error) => void }[] = [];
     const decide: Decide = (_, envelopes, expectedUpTo, whenSent = () => undefined) => {
       begun.push(`${envelopes.map(({ offset }) => offset).join(',')} behind ${expectedUpTo}`);
       return new Promise((resolve) => {
@@ -1181,7 +1192,8 @@ describe('the next batch of a partition', () => {
       deliverLarge(from: number, to: number) {
         for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, MEBIBYTE);
       },
-      send: (nth: number) => told(nth, ({ whenSent }) => whenSent()),
+      send: (nth: number, sent: Parameters<WhenSent>[0] = 'all') =>
+        told(nth, ({ whenSent }) => whenSent(sent)),
       end: (nth: number, undecided?: Error) => told(nth, ({ end }) => end(undecided)),
     };
   }
@@ -1195,6 +1207,13 @@ describe('the next batch of a partition', () => {
     await partition.send(1);
     return partition;
   }
+
+  it('does not begin once the questions of the one before are sent [U2]', async () => {
+    const { begun, deliverLarge, send } = await aPartition();
+    deliverLarge(0, 5);
+    await send(0, 'questions');
+    expect(begun).toEqual(['0 behind 0']);
+  });
 
   it('begins once all writes of the one before are sent, and is answered after it', async () => {
     const { begun, source, send, end, clock } = await isAtTheSecond();
