@@ -19,6 +19,7 @@ const FIRST_CAPACITY = 16 * 1024;
 /** Texts up to this length are written character by character: it is faster than a call into Node. */
 const SHORT_TEXT = 64;
 const NUMERIC_BASE = 10_000;
+const NUMERIC_NEGATIVE = 0x4000;
 /** Digits of the current number, the lowest first. */
 const digits: number[] = [];
 
@@ -124,10 +125,13 @@ class Writer {
     this.view.setInt32(start + 4, high);
     this.view.setInt32(start + 8, low);
   }
-  /** @param value zero or more */
-  numericValue(value: bigint): void {
+  numericValue(value: bigint | null): void {
+    if (value === null) {
+      this.nil();
+      return;
+    }
     let count = 0;
-    let rest = value;
+    let rest = value < 0n ? -value : value;
     for (; rest > Number.MAX_SAFE_INTEGER; rest /= BigInt(NUMERIC_BASE))
       digits[count++] = Number(rest % BigInt(NUMERIC_BASE));
     for (let exact = Number(rest); exact > 0; exact = Math.floor(exact / NUMERIC_BASE))
@@ -135,7 +139,7 @@ class Writer {
     this.int32(8 + 2 * count);
     this.int16(count);
     this.int16(count - 1); // weight of the first digit
-    this.int16(0); // sign: positive
+    this.int16(value < 0n ? NUMERIC_NEGATIVE : 0);
     this.int16(0); // no decimals
     while (count > 0) this.int16(digits[--count] ?? 0);
   }
@@ -245,7 +249,7 @@ export const arrays = {
     array(OID.int4, values, (writer, value) => writer.int4Value(value)),
   int8: (values: readonly (bigint | number | null)[]) =>
     array(OID.int8, values, (writer, value) => writer.int8Value(value)),
-  numeric: (values: readonly bigint[]) =>
+  numeric: (values: readonly (bigint | null)[]) =>
     array(OID.numeric, values, (writer, value) => writer.numericValue(value)),
   /** From microseconds since 1970. */
   timestamptz: (values: readonly (bigint | null)[]) =>

@@ -80,13 +80,19 @@ export function closeOf(
 
 /**
  * Most players have one value in a window, so arrays are read for the others alone. All players of a window
- * are looked up at once: one look-up for each takes twice the time.
+ * are looked up at once: one look-up for each takes twice the time. A null costs less than a value that means
+ * nothing.
+ *
+ * Ranks change by the events of others, which save no progress of the player. So a closed leaderboard may
+ * have attempts of each player.
  */
 const LOAD: Statement = {
   name: 'promotions_load',
-  text: `select w.window_no, p.player_ref, p.ctid, p.has_attempts, p.attained, p.score, p.scored_no, p.items[1], p.currencies[1], p.amounts[1],
-  case when cardinality(p.items) > 1 then json_build_array(p.items, p.currencies, p.amounts::text[]) end
-from unnest($2::int[], $4::int[], $5::int[]) w (window_no, first_place, last_place)
+  text: `select w.window_no, p.player_ref, p.ctid, nullif(p.has_attempts or w.is_closed, false), nullif(p.attained, 0), nullif(p.score, 0), p.scored_no,
+  nullif(p.items[1], ''), p.currencies[1], p.amounts[1],
+  case when cardinality(p.items) <> 1 then json_build_array(p.items, p.currencies, p.amounts::text[]) end
+from (select w.*, exists (select from promo_store.promotion_boards b where b.generation = $1 and b.window_no = w.window_no) as is_closed
+  from unnest($2::int[], $4::int[], $5::int[]) w (window_no, first_place, last_place) offset 0) w
 cross join lateral (select p.ctid, p.* from promo_store.promotion_progress p
   where p.generation = $1 and p.window_no = w.window_no and p.player_ref = any(($3::text[])[w.first_place:w.last_place]) offset 0) p`,
 };
@@ -121,8 +127,7 @@ export async function loadProgress(
         throw new RangeError(`nobody looked for a player of the window ${row[0]}`);
       progress.rowPlace = row[2];
       restore(progress, row);
-      // Ranks change by the events of others, which save no progress of the player.
-      if (row[3] === 't' || progress.promotion.goal.rule === 'rank') attempted.push(progress);
+      if (row[3] === 't') attempted.push(progress);
     }
   });
   await inParts(attempted, (part) => loadAttempts(session, generation, part));
@@ -159,8 +164,16 @@ const SENT_AT_ONCE = 4;
  * Runs work on parts, and sends the statements of each before those of the part before it are answered. So
  * the store works while this process does.
  */
-async function inParts<T>(all: readonly T[], work: (part: readonly T[]) => Promise<void>): Promise<void> {
-  const running: Promise<void>[] = [];
+function inParts<T>(all: readonly T[], work: (part: readonly T[]) => Promise<unknown>): Promise<unknown> {
+  if (all.length === 0) return Promise.resolve();
+  return all.length <= PART_ROWS ? work(all) : inSeveralParts(all, work);
+}
+
+async function inSeveralParts<T>(
+  all: readonly T[],
+  work: (part: readonly T[]) => Promise<unknown>,
+): Promise<void> {
+  const running: Promise<unknown>[] = [];
   for (let first = 0; first < all.length; first += PART_ROWS) {
     const part = work(all.slice(first, first + PART_ROWS));
     // Its failure is met below.
@@ -207,7 +220,7 @@ function restore(progress: PlayerProgress, row: Row): void {
   const scoredNo = row[6] ?? null;
   progress.restore({
     rows: valuesOfRow(row),
-    attained: Number(row[4]),
+    attained: Number(row[4] ?? 0),
     score: BigInt(row[5] ?? 0),
     scoredNo: scoredNo === null ? null : Number(scoredNo),
   });
@@ -216,8 +229,7 @@ function restore(progress: PlayerProgress, row: Row): void {
 function valuesOfRow(row: Row): ProgressRow[] {
   const several = row[10] ?? null;
   if (several !== null) return severalValuesOf(several);
-  const item = row[7] ?? null;
-  return item === null ? [] : [{ item, currency: row[8] ?? '', value: BigInt(row[9] ?? 0) }];
+  return [{ item: row[7] ?? '', currency: row[8] ?? '', value: BigInt(row[9] ?? 0) }];
 }
 
 /** @param json an array of the items, the currencies and the amounts */
@@ -240,14 +252,14 @@ const listIn = (single: string, several: string) =>
 const VALUES = [
   listIn('w.item', 'w.items::text[]'),
   listIn('w.currency', 'w.currencies::text[]'),
-  listIn('w.amount::numeric', 'w.amounts::numeric[]'),
+  listIn('w.amount', 'w.amounts::numeric[]'),
   ...['w.attained', 'w.has_attempts', 'w.score', 'w.scored_no', 'w.changed_no', 'w.changed_at'],
 ].join(', ');
 const VALUE_COLUMNS =
   'items, currencies, amounts, attained, has_attempts, score, scored_no, changed_no, changed_at';
 /** The columns of `valuesOf`. */
 const WRITTEN = [
-  ...['item text', 'currency text', 'amount text', 'items text', 'currencies text', 'amounts text'],
+  ...['item text', 'currency text', 'amount numeric', 'items text', 'currencies text', 'amounts text'],
   ...['attained int', 'has_attempts boolean', 'score numeric', 'scored_no bigint', 'changed_no bigint'],
   'changed_at timestamptz',
 ];
@@ -275,36 +287,50 @@ const CHANGE: Statement = {
 };
 
 /** Writes the progress that the slice changed. Its rows are at their places since loadProgress. */
-export async function saveProgress(
+export function saveProgress(
   session: Session,
   generation: number,
   all: readonly PlayerProgress[],
-): Promise<void> {
+): Promise<unknown> {
   const added = all.filter(({ rowPlace }) => rowPlace === null);
-  await inParts(added, async (part) => {
-    await session.query(ADD, [...keysOf(generation, part), ...valuesOf(part)]);
-  });
   const changed = all.filter(({ rowPlace }) => rowPlace !== null);
-  await inParts(changed, async (part) => {
-    const places = arrays.text(part.map(({ rowPlace }) => rowPlace));
-    const [[count] = []] = await session.query(CHANGE, [places, ...valuesOf(part)]);
-    if (Number(count) !== part.length)
-      throw new RangeError(`${part.length} rows of progress change, and the store found ${count}`);
+  return Promise.all([
+    inParts(added, (part) => addRows(session, generation, part)),
+    inParts(changed, (part) => changeRows(session, part)),
+  ]);
+}
+
+/** Does not refer to the progress until the answer, so that memory holds it no longer. */
+function addRows(session: Session, generation: number, part: readonly PlayerProgress[]): Promise<unknown> {
+  return session.query(ADD, [...keysOf(generation, part), ...valuesOf(part)]);
+}
+
+/** The same. */
+function changeRows(session: Session, part: readonly PlayerProgress[]): Promise<void> {
+  const { length } = part;
+  const places = arrays.text(part.map(({ rowPlace }) => rowPlace));
+  return session.query(CHANGE, [places, ...valuesOf(part)]).then(([row]) => {
+    const count = Number(row?.[0]);
+    if (count !== length)
+      throw new RangeError(`${length} rows of progress change, and the store found ${count}`);
   });
 }
 
+/** Postgres fills shorter lists with nulls: no list of several values is sent where none has them. */
 function valuesOf(part: readonly PlayerProgress[]): unknown[] {
   const single = part.map((progress) => (progress.rows().length === 1 ? progress.rows()[0] : undefined));
-  const several = part.map((progress, index) => (single[index] === undefined ? progress.rows() : undefined));
-  const texts = (rows: readonly (readonly ProgressRow[] | undefined)[], of: (row: ProgressRow) => string) =>
-    arrays.text(rows.map((each) => (each === undefined ? null : arrayText(each.map(of)))));
+  const several = single.includes(undefined)
+    ? part.map((progress, index) => (single[index] === undefined ? progress.rows() : undefined))
+    : [];
+  const texts = (of: (row: ProgressRow) => string) =>
+    arrays.text(several.map((each) => (each === undefined ? null : arrayText(each.map(of)))));
   return [
     arrays.text(single.map((row) => row?.item ?? null)),
     arrays.text(single.map((row) => row?.currency ?? null)),
-    arrays.text(single.map((row) => row?.value.toString() ?? null)),
-    texts(several, ({ item }) => item),
-    texts(several, ({ currency }) => currency),
-    texts(several, ({ value }) => value.toString()),
+    arrays.numeric(single.map((row) => row?.value ?? null)),
+    texts(({ item }) => item),
+    texts(({ currency }) => currency),
+    texts(({ value }) => value.toString()),
     arrays.int4(part.map(({ attained }) => attained)),
     arrays.bool(part.map(({ hasAttempts }) => hasAttempts)),
     arrays.numeric(part.map(({ score }) => score)),
@@ -331,19 +357,19 @@ on conflict (generation, window_no, player_ref, ordinal) do update set attempt =
 };
 
 /** Writes the attempts that the slice changed. */
-export async function saveAttempts(
+export function saveAttempts(
   session: Session,
   generation: number,
   changed: ReadonlyMap<PlayerProgress, readonly number[]>,
-): Promise<void> {
+): Promise<unknown> {
   const rows = [...changed].flatMap(([progress, ordinals]) =>
     [...new Set(ordinals)].flatMap((ordinal) => {
       const attempt = progress.attempts.get(ordinal);
       return attempt === undefined ? [] : [{ progress, ordinal, attempt }];
     }),
   );
-  if (rows.length === 0) return;
-  await session.query(SAVE_ATTEMPTS, [
+  if (rows.length === 0) return Promise.resolve();
+  return session.query(SAVE_ATTEMPTS, [
     generation,
     arrays.int4(rows.map(({ progress }) => windowNoOf(progress))),
     arrays.text(rows.map(({ progress }) => progress.playerRef)),

@@ -81,8 +81,13 @@ export class ProgressChanges {
   }
 
   /** The changes in the order of their numbers. */
-  inOrder(): readonly ProgressChange[] {
+  inOrder(): ProgressChange[] {
     return this.changes.sort((a, b) => a.changeNo - b.changeNo);
+  }
+
+  /** Takes all changes, in their order: memory needs them no longer than the caller. */
+  takeAll(): ProgressChange[] {
+    return this.inOrder().splice(0);
   }
 
   /** Takes the changes up to a number, in their order. */

@@ -46,20 +46,21 @@ export class SlicePart {
   }
 
   /**
-   * Judges the progress, and saves it.
+   * Judges the progress, and saves it. Nothing refers to the progress until it is saved, so memory does not
+   * hold it.
    *
    * @param asOf all rows from before this time are counted, in microseconds since 1970
    * @returns the entries of the ledger of completions, which are not written yet
    */
-  async save(asOf: bigint): Promise<PlacedEntry[]> {
+  save(asOf: bigint): Promise<PlacedEntry[]> {
     const { session, counting } = this;
     const { generation } = this.options;
     const { entries, changed } = counting.endSlice(asOf);
     const counted = counting.found.filter(({ lastStep }) => lastStep !== null);
-    await Promise.all([
+    const placed = entries.map(([progress, entry]): PlacedEntry => [stored.windowNoOf(progress), entry]);
+    return Promise.all([
       stored.saveProgress(session, generation, counted),
       stored.saveAttempts(session, generation, changed),
-    ]);
-    return entries.map(([progress, entry]) => [stored.windowNoOf(progress), entry]);
+    ]).then(() => placed);
   }
 }

@@ -79,18 +79,24 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
 
   /** Begins to count rows, once few parts are in memory. */
   async function begin(part: SlicePart, changes: ProgressChanges, isWhole: boolean): Promise<void> {
-    const counting = countPart(part, changes, isWhole);
+    const counting = countPart(part, changes, isWhole).then((made) => {
+      if (isShown) completions.push(...made);
+    });
     // Its failure is met below.
     counting.catch(() => {});
     running.push(counting);
     if (running.length >= PARTS_AT_ONCE) await running.shift();
   }
 
-  async function countPart(part: SlicePart, changes: ProgressChanges, isWhole: boolean): Promise<void> {
+  /** Ends before the part is saved, so that memory holds its progress no longer. */
+  async function countPart(
+    part: SlicePart,
+    changes: ProgressChanges,
+    isWhole: boolean,
+  ): Promise<PlacedEntry[]> {
     await part.restore();
-    part.count(changes.inOrder());
-    const made = isWhole ? await part.save(asOf) : [];
-    if (isShown) completions.push(...made);
+    part.count(changes.takeAll());
+    return isWhole ? part.save(asOf) : [];
   }
 
   /** @param goesOn the player of the rows before that belong to the part */
@@ -142,7 +148,7 @@ export async function countJoined(
     changes.addStep(each, part.counting.progressOf(version, each.window, each.playerRef));
   }
   await part.restore();
-  part.count(changes.inOrder());
+  part.count(changes.takeAll());
   return part.save(asOf);
 }
 

@@ -181,13 +181,15 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       const row = seen.progress.get(keyOfRow(Number(generation), Number(windowNo), player ?? ''));
       if (row === undefined) return [];
       const { hasAttempts, items, currencies, amounts, attained, score, scoredNo } = row;
-      const several = items.length > 1 ? JSON.stringify([items, currencies, amounts]) : null;
+      const several = items.length === 1 ? null : JSON.stringify([items, currencies, amounts]);
+      const isClosed = seen.boards.has(keyOfRow(row.generation, row.windowNo));
       return [
         [
           ...[String(row.windowNo), row.player, keyOfRow(row.generation, row.windowNo, row.player)],
-          ...[hasAttempts, attained],
-          ...[String(score), numberText(scoredNo), items[0] ?? null, currencies[0] ?? null],
-          ...[amounts[0] ?? null, several],
+          ...[hasAttempts === 't' || isClosed ? 't' : null, attained === '0' ? null : attained],
+          ...[score === 0n ? null : String(score), numberText(scoredNo)],
+          ...[items[0] === '' ? null : (items[0] ?? null), currencies[0] ?? null, amounts[0] ?? null],
+          several,
         ],
       ];
     });

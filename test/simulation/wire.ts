@@ -114,11 +114,13 @@ function textOf(bytes: Buffer, type: Type): string {
   }
 }
 
+const NUMERIC_NEGATIVE = 0x4000;
+
 function numericOf(bytes: Buffer): string {
   const digits = bytes.readInt16BE(0);
   const weight = bytes.readInt16BE(2);
   let value = 0n;
   for (let digit = 0; digit <= weight; digit++)
     value = value * 10_000n + BigInt(digit < digits ? bytes.readInt16BE(8 + 2 * digit) : 0);
-  return String(value);
+  return String(bytes.readInt16BE(4) === NUMERIC_NEGATIVE ? -value : value);
 }

@@ -150,17 +150,20 @@ describe('numbers', () => {
     expect(equal).toBe('t');
   });
 
-  test('any numeric of zero or more keeps its value [M5]', async () => {
+  test('any whole numeric keeps its value and its sign, and null [M5]', async () => {
     const value = fc.oneof(
-      fc.bigInt({ min: 0n, max: 10n ** 6n }),
-      fc.bigInt({ min: 0n, max: 2n ** 70n }),
+      fc.bigInt({ min: -(10n ** 6n), max: 10n ** 6n }),
+      fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }),
       fc
         .tuple(fc.bigInt({ min: 0n, max: 99_999n }), fc.nat(40))
         .map(([digits, zeros]) => digits * 10n ** BigInt(zeros)),
     );
     await fc.assert(
       fc.asyncProperty(fc.array(value, { minLength: 50, maxLength: 100 }), async (values) => {
-        expect(await throughArray('numeric', arrays.numeric(values))).toEqual(values.map(String));
+        expect(await throughArray('numeric', arrays.numeric([...values, null]))).toEqual([
+          ...values.map(String),
+          null,
+        ]);
       }),
       { numRuns: 20 },
     );
