@@ -3,7 +3,7 @@ import { arrays } from '../postgres/binary-format';
 import type { Session, Statement } from '../postgres/transaction';
 import { COMPLETION_CHANGES, type CompletionEntry } from '../promotions/completion';
 import { compareEntries } from '../promotions/judging';
-import { byHash } from './by-hash';
+import { byHash } from './plans';
 
 /** An entry, and the number of its window. */
 export type PlacedEntry = readonly [windowNo: number, entry: CompletionEntry];

@@ -5,7 +5,6 @@ import { BATCH_NUMBERS } from '../fold/statements';
 import { declared, pagesOf } from '../postgres/pages';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';
-import { byHash } from './by-hash';
 import {
   CREDITED,
   columnsOf,
@@ -19,6 +18,7 @@ import {
   type Refund,
   VERDICTS_OF_SLICE,
 } from './ledger-columns';
+import { byHash } from './plans';
 import { type ReversedSum, reversedSums } from './reversed-sums';
 import { isRecorded, type RoundRecords, recordRounds } from './round-records';
 import { finiteMicrosOf } from './times';

@@ -17,7 +17,7 @@ export interface SliceLimits {
   readonly largeRound: number;
 }
 
-export const SLICE_LIMITS: SliceLimits = { pageRows: 1_000, stepRows: 8_000, largeRound: 1_000 };
+export const SLICE_LIMITS: SliceLimits = { pageRows: 500, stepRows: 8_000, largeRound: 1_000 };
 
 /** Batches may have one verdict, or thousands. */
 const STEPS: Statement = {

@@ -9,6 +9,7 @@ import type { CountedVersion } from './counted-versions';
 import { type CountedReading, type CountedRow, readCountedRows } from './credits';
 import { takeJoined } from './joins';
 import type { MeasuredSlice } from './ledger-rows';
+import { withKeptPlans } from './plans';
 import { WindowNumbers } from './progress-rows';
 import { RoundSums } from './round-sums';
 import { HeldReversals, ProgressChanges, SliceCounting } from './slice-counting';
@@ -57,7 +58,7 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   let part: SlicePart | null = null;
   /** The player whose rows go on in the next ones. Their part has no other players. */
   let goesOn: string | null = null;
-  for await (const { rows, isWhole } of playersOf(entries)) {
+  for await (const { rows, isWhole } of playersOf(withKeptPlans(session, entries))) {
     if (part !== null) await Promise.all(running.splice(0));
     const current: SlicePart = part ?? new SlicePart(session, counted, new SliceCounting(versions), numbers);
     await begin(current, changesOf(current, goesOn, rows, isWhole), isWhole);

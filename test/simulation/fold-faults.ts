@@ -29,7 +29,7 @@ const STATEMENTS = [
   ...['promotions_credits', 'promotions_moved_rounds', 'promotions_refunds_of_rounds'],
   ...['promotions_read_rounds', 'promotions_read_credited', 'promotions_read_recorded_credited'],
   ...['promotions_read_sums_credited', 'promotions_read_near_credited', 'promotions_read_far_credited'],
-  ...['next_page_of_3', 'next_page_of_10000', 'end_pages'],
+  ...['next_page_of_3', 'next_page_of_10000', 'end_pages', 'promotions_set_plans'],
   ...['promotions_number_windows', 'promotions_load', 'promotions_load_attempts'],
   ...['promotions_add', 'promotions_change', 'promotions_save_attempts'],
   ...[
