@@ -249,7 +249,7 @@ async function decideUnderLocks(
   const sent: Promise<unknown>[] = [];
   // The committing caller awaits them and receives their errors. Nobody awaits them where making rows throws.
   const send = (request: Promise<unknown>) => {
-    request.catch(() => {});
+    request.catch(ignore);
     sent.push(request);
   };
   for (const { statement, values } of updates) send(session.query(statement, values));
@@ -280,6 +280,9 @@ async function decideUnderLocks(
   stepEnded('decide');
   return { decisions, facts, changed: Promise.all(sent), writes };
 }
+
+/** Made here: a function that is made in `decideUnderLocks` keeps the data of its batch until the answer. */
+const ignore = () => {};
 
 function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));

@@ -7,6 +7,7 @@ import { sleep } from '../../dev/servers/deadline';
 import type { Ledger } from '../../src/ledger/decide-batch';
 import { LostRace } from '../../src/ledger/failures';
 import { LOCK_TIMEOUT_MS } from '../../src/postgres/transaction';
+import { collectGarbage } from '../support/garbage';
 import {
   aBet,
   anEnvelope,
@@ -53,6 +54,35 @@ async function heldBatch(contended: boolean, event: ReturnType<typeof aBet>) {
   await held;
   return { first, letGo };
 }
+
+test('a batch that waits for the store keeps none of its events in memory', async () => {
+  const events: WeakRef<object>[] = [];
+  let sent = (): void => {};
+  const writer = store.writer({
+    wrap: (ledger) => ({
+      ...ledger,
+      decideBatch: (batch: Batch) => {
+        events.push(...batch.items.map((item) => new WeakRef(item)));
+        return ledger.decideBatch({ ...batch, whenSent: () => sent() });
+      },
+    }),
+  });
+  const partition = writer.partition('acme');
+  await partition.read(aBet());
+  await withClient(store.url, async (client) => {
+    // The rows of partitions can be locked, and not changed: their change is the first of the batch.
+    await client.query('begin; lock table promo_store.partitions in share mode');
+    const isSent = new Promise<void>((resolve) => {
+      sent = resolve;
+    });
+    const reading = partition.read(aBet({ event_id: 'e-2' }));
+    await isSent;
+    await collectGarbage();
+    await client.query('commit');
+    expect(await reading).toEqual(['accepted']);
+    expect(events.filter((event) => event.deref() !== undefined)).toHaveLength(0);
+  });
+});
 
 /** Whether each batch of the ledger takes a turn, where some of them lose a race. */
 async function turnsOf(batches: number, races: readonly number[]): Promise<boolean[]> {
