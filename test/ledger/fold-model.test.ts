@@ -199,7 +199,7 @@ const WITH_ROWS = [
   ...['promotions_read', 'promotions_read_recorded', 'promotions_read_sums'],
   ...['promotions_read_credited', 'promotions_read_recorded_credited', 'promotions_read_near_credited'],
   ...['promotions_credits', 'promotions_moved_rounds', 'promotions_refunds_of_rounds'],
-  'promotions_read_rounds',
+  ...['promotions_read_rounds', 'promotions_read_sums_credited'],
   'promotions_sweep_promotion_progress',
 ];
 
@@ -273,6 +273,28 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
         eventBytes({ ...event, id: `again-${event.id}`, round: event.round && `again-${event.round}` }),
       ),
     );
+    await foldAll();
+    // Refunds of large rounds: without an attribution, and with one of a brand or of all, before them or after.
+    const attribute = (round: string, player: string, brand: string | null) =>
+      store.value('select promo.attribute_round($1, $2, $3, null, $4)', ['acme', round, player, brand]);
+    const large = ['large-own', 'large-brand', 'large-all', 'large-later'];
+    const playLarge = (part: string) =>
+      acme.read(
+        ...large.flatMap((round) =>
+          ['main', 'second'].map((brand) =>
+            eventBytes({ ...bet, id: `${round}-${part}-${brand}`, round, brand, game: 'g1' }),
+          ),
+        ),
+      );
+    await playLarge('first');
+    await foldAll();
+    await attribute('large-brand', 'p-brand', 'main');
+    await attribute('large-all', 'p-all', null);
+    await playLarge('second');
+    await foldAll();
+    await acme.read(...large.map((round) => eventBytes({ ...bet, id: `${round}-x`, round, kind: 'refund' })));
+    await foldAll();
+    await attribute('large-later', 'p-later', null);
     await foldAll();
     await fold.release();
     const withRows = [...compared.compared].flatMap(([name, rows]) => (rows > 0 ? [name] : []));
