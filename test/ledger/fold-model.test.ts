@@ -11,9 +11,11 @@ import { inTransaction } from '../../src/postgres/transaction';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { readPromotionVersions } from '../../src/promotion-store/versions';
+import { forgetProgress } from '../simulation/fold-erasure';
 import { type FoldBackend, FoldStoreModel } from '../simulation/fold-store';
 import {
   type CreditRow,
+  copyTables,
   keyOfRow,
   type LedgerTables,
   listOf,
@@ -41,7 +43,7 @@ from promo_store.history h join promo_store.feeds f using (feed_no) left join pr
 left join promo_store.currencies u on u.currency_no = h.currency_no order by h.verdict_id`;
 const REFUNDS = `select round_no, ${micros('opened_at')}, ${micros('coalesce(refunded_at, opened_at)')}, refunded_by from promo_store.refunds`;
 
-const CREDITS = `select c.change_no, r.round_no, b.brand_id, c.player_ref, ${micros('c.attributed_at')}
+const CREDITS = `select c.change_no, r.round_no, b.brand_id, c.player_ref, ${micros('c.attributed_at')}, c.change = 2
 from promo_store.attribution_changes c join promo_store.rounds r using (feed_no, round_key) left join promo_store.brands b on b.brand_no = c.brand_no order by c.change_no`;
 
 /** The ledger and the definitions of Postgres, as the model has them. */
@@ -68,13 +70,48 @@ async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
     ],
   );
   const credits = (await store.rows(CREDITS)).map(
-    ([no, round, brand, player, at]): CreditRow => ({
+    ([no, round, brand, player, at, erases]): CreditRow => ({
       ...{ changeNo: Number(no), round: round ?? '', brand: brand ?? null, player: player ?? '' },
-      at: BigInt(at ?? 0),
+      ...{ at: BigInt(at ?? 0), ...(erases === 't' && { erases: true }) },
     }),
   );
   const versions = await inTransaction(store.pool, readPromotionVersions);
-  return { history, dropped: null, refunds: new Map(refunds), credits, versions, recordedAfter };
+  return {
+    history,
+    dropped: null,
+    erasure: null,
+    refunds: new Map(refunds),
+    credits,
+    versions,
+    recordedAfter,
+  };
+}
+
+const ERASED_CREDITS = `select r.round_no, e.change_no, e.erased_no, ${micros('e.erased_at')}, e.player_ref
+from promo_store.erased_credits e join promo_store.rounds r using (feed_no, round_key)`;
+
+/** One call of an erasure, in Postgres and in the model. @returns its number, and whether it is done */
+async function erase(
+  model: FoldStoreModel,
+  readNow: () => Promise<LedgerTables>,
+  player: string,
+  { most, erasure }: { most: number; erasure: number | null },
+): Promise<{ erasure: number; isDone: boolean }> {
+  const [[no, isDone] = []] = await store.rows(
+    'select erasure_no, is_done from promo.erase_player($1, $2, $3, $4)',
+    ['acme', player, most, erasure],
+  );
+  const ledger = await readNow();
+  const tables = copyTables(model.committed.tables);
+  tables.erasedCredits.clear();
+  for (const [round, changeNo, erasedNo, erasedAt, credited] of await store.rows(ERASED_CREDITS))
+    tables.erasedCredits.set(keyOfRow(round ?? '', changeNo ?? ''), {
+      ...{ round: round ?? '', changeNo: Number(changeNo), erasedNo: Number(erasedNo) },
+      ...{ erasedAt: BigInt(erasedAt ?? 0), player: credited ?? '' },
+    });
+  forgetProgress({ ledger, seen: tables }, player, `erased:${no}`);
+  model.write(ledger, tables);
+  return { erasure: Number(no), isDone: isDone === 't' };
 }
 
 /** The model with the clock, the lineage and the numbers of Postgres. */
@@ -199,7 +236,7 @@ const WITH_ROWS = [
   ...['promotions_read', 'promotions_read_recorded', 'promotions_read_sums'],
   ...['promotions_read_credited', 'promotions_read_recorded_credited', 'promotions_read_near_credited'],
   ...['promotions_credits', 'promotions_moved_rounds', 'promotions_refunds_of_rounds'],
-  ...['promotions_read_rounds', 'promotions_read_sums_credited'],
+  ...['promotions_read_rounds', 'promotions_read_sums_credited', 'promotions_take_joined'],
   'promotions_sweep_promotion_progress',
 ];
 
@@ -274,7 +311,8 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
       ),
     );
     await foldAll();
-    // Refunds of large rounds: without an attribution, and with one of a brand or of all, before them or after.
+    // Refunds of large rounds: without an attribution, and with one of a brand or of all brands, before the
+    // refund or after it.
     const attribute = (round: string, player: string, brand: string | null) =>
       store.value('select promo.attribute_round($1, $2, $3, null, $4)', ['acme', round, player, brand]);
     const large = ['large-own', 'large-brand', 'large-all', 'large-later'];
@@ -295,6 +333,19 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     await acme.read(...large.map((round) => eventBytes({ ...bet, id: `${round}-x`, round, kind: 'refund' })));
     await foldAll();
     await attribute('large-later', 'p-later', null);
+    await foldAll();
+    // A slice between two calls counts an event of the player, whom the next call joins with erased:N.
+    await playLarge('third');
+    await foldAll();
+    const eraseMore = (most: number, erasure?: number) =>
+      erase(model, () => readLedger(recordedAfter), bet.player, { most, erasure: erasure ?? null });
+    let called = await eraseMore(10);
+    await foldAll();
+    await acme.read(
+      ...[1, 2, 3].map((n) => eventBytes({ ...bet, id: `between-${n}`, round: `between-${n}` })),
+    );
+    await foldAll();
+    while (!called.isDone) called = await eraseMore(1_000, called.erasure);
     await foldAll();
     await fold.release();
     const withRows = [...compared.compared].flatMap(([name, rows]) => (rows > 0 ? [name] : []));

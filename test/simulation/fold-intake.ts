@@ -6,6 +6,7 @@ import type { Random } from '../../dev/random';
 import { isKind, kindCode } from '../../src/domain/event/event';
 import { BATCH_NUMBERS } from '../../src/fold/statements';
 import type { FeedEvent } from '../support/promotion-feeds';
+import { isErasedRound } from './fold-erasure';
 import { OPERATOR } from './fold-expected';
 import { REFUND_KIND } from './fold-ledger-statements';
 import type { FoldStoreModel } from './fold-store';
@@ -75,6 +76,10 @@ export class FoldIntake {
   /** Attributes a round, also one that a batch decides at the moment. */
   private credit(): void {
     const { random, store, fallBacks } = this;
+    // Nothing is stored of a round with an erased player.
+    const { ledger: now } = store.committed;
+    while (this.waitingCredits[0] !== undefined && isErasedRound(now, this.waitingCredits[0].round))
+      this.waitingCredits.shift();
     const [credit] = store.isAway ? [] : this.waitingCredits;
     if (credit === undefined) {
       this.creditLater();
@@ -88,6 +93,7 @@ export class FoldIntake {
       if (this.fallBacks !== fallBacks) return;
       store.openBatches.delete(batchNo);
       const { ledger } = store.committed;
+      if (isErasedRound(ledger, credit.round)) return;
       const changeNo = batchNo * BATCH_NUMBERS;
       store.write({ ...ledger, credits: [...ledger.credits, { ...credit, changeNo, at }] });
       this.waitingCredits.shift();

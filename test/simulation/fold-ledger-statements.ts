@@ -2,7 +2,7 @@
 import { BATCH_NUMBERS } from '../../src/fold/statements';
 import { toPromotionsJson } from '../../src/promotion-file/stored';
 import { compareBytes } from '../../src/promotions/ranking';
-import type { FoldStatement } from './fold-statements';
+import type { FoldSession, FoldStatement } from './fold-statements';
 import {
   everDecided,
   type FoldTables,
@@ -86,23 +86,28 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     return [];
   },
   promotions_has_attributions: ({ ledger }) => [[flag(ledger.credits.length > 0)]],
-  promotions_credits({ ledger }, [rounds, upTo]) {
+  promotions_credits({ ledger, seen }, [rounds, upTo]) {
     const rows = numbersOf(rounds).flatMap((roundNo) =>
       ledger.credits
         .filter(({ round, changeNo }) => round === roundOf(ledger, roundNo) && changeNo <= Number(upTo))
-        .map((credit): [number, number, Text[]] => [
-          roundNo,
-          credit.changeNo,
-          [String(credit.at), credit.brand, credit.player, null, null, null],
-        ]),
+        .map((credit): [number, number, Text[]] => {
+          const erased = seen.erasedCredits.get(keyOfRow(credit.round, credit.changeNo));
+          const of = [erased?.player ?? null, numberText(erased?.erasedNo ?? null)];
+          const row = [String(credit.at), credit.brand, credit.player, ...of];
+          return [roundNo, credit.changeNo, [...row, timeText(erased?.erasedAt ?? null)]];
+        }),
     );
     rows.sort(([round, no], [otherRound, otherNo]) => round - otherRound || no - otherNo);
     return rows.map(([round, no, row]) => [String(round), String(no), ...row]);
   },
-  promotions_moved_rounds({ ledger }, [after, upTo]) {
-    const moved = ledger.credits
-      .filter(({ changeNo }) => changeNo > Number(after) && changeNo <= Number(upTo))
-      .flatMap(({ round }) => everDecided(ledger).find((row) => row.round === round)?.roundNo ?? []);
+  promotions_moved_rounds({ ledger, seen }, [after, upTo]) {
+    const isOfSlice = (no: number) => no > Number(after) && no <= Number(upTo);
+    // An erased attribution has a number that moves nothing by itself: the last one of its round.
+    const changes = ledger.credits.filter(({ changeNo, erases }) => erases !== true && isOfSlice(changeNo));
+    const erased = [...seen.erasedCredits.values()].filter(({ erasedNo }) => isOfSlice(erasedNo));
+    const moved = [...changes, ...erased].flatMap(
+      ({ round }) => everDecided(ledger).find((row) => row.round === round)?.roundNo ?? [],
+    );
     return [...new Set(moved)].map((roundNo) => [String(roundNo)]);
   },
   promotions_refunds_of_rounds: ({ ledger }, [rounds]) =>
@@ -180,29 +185,33 @@ function scans(
 ): Record<string, FoldStatement> {
   return {
     [name]: ({ ledger, seen, declare }, values) => declare(read(ledger, values, () => null, seen)),
-    [`${name}_credited`]: ({ ledger, seen, declare }, values) =>
-      declare(
+    [`${name}_credited`]: (session, values) =>
+      session.declare(
         read(
-          ledger,
+          session.ledger,
           values,
-          ({ round, brand }, changeNo) => creditedOf(ledger, round, brand, changeNo),
-          seen,
+          ({ round, brand }, changeNo) => creditedOf(session, round, brand, changeNo),
+          session.seen,
         ),
       ),
   };
 }
 
-/** The player to whom entries of a round and brand are credited as of a number; null: their own player. */
+/**
+ * The player to whom entries of a round and brand are credited as of a number; null: their own player. Of an
+ * erased attribution, it is the player whom promotions have credited.
+ */
 export function creditedOf(
-  { credits }: LedgerTables,
+  { ledger, seen }: Pick<FoldSession, 'ledger' | 'seen'>,
   round: string | null,
   brand: string,
   asOf: number,
 ): string | null {
-  const [credit] = credits
+  const [credit] = ledger.credits
     .filter((each) => each.round === round && each.changeNo <= asOf)
     .sort((a, b) => b.changeNo - a.changeNo);
-  return credit !== undefined && (credit.brand === null || credit.brand === brand) ? credit.player : null;
+  if (credit === undefined || (credit.brand !== null && credit.brand !== brand)) return null;
+  return seen.erasedCredits.get(keyOfRow(credit.round, credit.changeNo))?.player ?? credit.player;
 }
 
 export const roundOf = (ledger: LedgerTables, roundNo: number): string | null =>

@@ -62,15 +62,24 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   promotions_read_sums: (session, values) => readSums(session, values, () => null),
   promotions_read_sums_credited: (session, values) =>
     readSums(session, values, ({ roundNo, brand }, changeNo) =>
-      creditedOf(session.ledger, roundOf(session.ledger, roundNo), brand, changeNo),
+      creditedOf(session, roundOf(session.ledger, roundNo), brand, changeNo),
     ),
   promotions_dropped_to: ({ ledger }) => [[timeText(ledger.dropped?.to ?? null)]],
   promotions_drop_records: (session, [no, to]) =>
     drop(session.changed().records, no, ({ newestAt }) => newestAt < (instantOf(to) ?? 0n)),
   promotions_drop_sums: (session, [no, to]) =>
     drop(session.changed().sums, no, ({ month }) => monthAt(month) < (instantOf(to) ?? 0n)),
-  /** The model erases no players. */
-  promotions_forget_credits: () => [],
+  promotions_forget_credits(session, [no, upTo]) {
+    const others = [...session.seen.generations.values()].flatMap(({ generation, state, after }) =>
+      state !== 'retired' && generation !== Number(no) ? [after] : [],
+    );
+    const counted = Math.min(...others, ...(upTo == null ? [] : [Number(upTo)]));
+    const gone = [...session.seen.erasedCredits].filter(
+      ([, { erasedNo }]) => Number.isFinite(counted) && erasedNo <= counted,
+    );
+    for (const [key] of gone) session.changed().erasedCredits.delete(key);
+    return [];
+  },
 };
 
 const monthAt = (month: string): bigint => BigInt(Date.parse(month)) * 1_000n;

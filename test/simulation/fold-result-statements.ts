@@ -29,7 +29,9 @@ export function windowOf({ windows }: FoldTables, windowNo: number): WindowRow {
   return window;
 }
 
-export function promotionOf({ ledger, seen }: FoldSession, windowNo: number): CompiledPromotion {
+type Found = Pick<FoldSession, 'ledger' | 'seen'>;
+
+export function promotionOf({ ledger, seen }: Found, windowNo: number): CompiledPromotion {
   const { promotionNo, version } = windowOf(seen, windowNo);
   const found = ledger.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
   if (found === undefined) throw new Error(`there is no version ${version} of promotion ${promotionNo}`);
@@ -49,7 +51,7 @@ export const describedWindow = ({
 
 /** The completion id of an attempt, as promo_store.completion_id computes it. */
 export function idOf(
-  session: FoldSession,
+  session: Found,
   { windowNo, player, ordinal, attempt }: Pick<AttemptState, 'windowNo' | 'player' | 'ordinal' | 'attempt'>,
 ): string {
   const { version, key } = windowOf(session.seen, windowNo);
@@ -139,13 +141,15 @@ function keepsOf<T extends { readonly generation: number; readonly windowNo: num
 
 /** The values of a row of progress, as the fold writes them. */
 function progressOf(values: readonly Text[]) {
-  const [item, currency, amount, items, currencies, amounts, attained, hasAttempts, score, scoredNo] = values;
+  const [item, currency, amount, items, currencies, amounts, attained, hasAttempts, ...last] = values;
+  const [score, scoredNo, changedNo, changedAt] = last;
   return {
     items: item == null ? arrayOf(items ?? '') : [item],
     currencies: item == null ? arrayOf(currencies ?? '') : [currency ?? ''],
     amounts: item == null ? arrayOf(amounts ?? '') : [amount ?? ''],
     ...{ attained: attained ?? '', hasAttempts: hasAttempts ?? '' },
     ...{ score: BigInt(score ?? 0), scoredNo: numberOf(scoredNo) },
+    ...{ changedNo: Number(changedNo), changedAt: instantOf(changedAt) ?? BEFORE_ALL },
   };
 }
 
@@ -354,7 +358,7 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       const ofPlayer = keyOfRow(generation, windowNo, player);
       const empty = {
         ...{ generation, windowNo, player, items: [], currencies: [], amounts: [] },
-        ...{ attained: '0', score: 0n, scoredNo: null },
+        ...{ attained: '0', score: 0n, scoredNo: null, changedNo: 0, changedAt },
       };
       progress.set(ofPlayer, { ...empty, ...progress.get(ofPlayer), hasAttempts: 't' });
     }
@@ -406,14 +410,26 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     ...keepsOf('progress', ({ progress }) => progress),
     ...keepsOf('attempts', ({ attempts }) => attempts),
     ...keepsOf('boards', ({ boards }) => boards),
+    ...keepsOf('joins', ({ joins }) => joins),
   ]),
-  /** The model erases no players. */
-  ...Object.fromEntries(
-    ['promotions_take_joined', 'promotions_clear_promotion_joins', 'promotions_keep_promotion_joins'].map(
-      (name): [string, FoldStatement] => [name, () => []],
-    ),
-  ),
-  promotions_sweep_promotion_joins: () => [['0']],
+  promotions_take_joined(session, [no]) {
+    const generation = Number(no);
+    const taken = [...session.seen.joins].filter(([, row]) => row.generation === generation);
+    if (taken.length === 0) return [];
+    const { joins, progress } = session.changed();
+    for (const [key] of taken) joins.delete(key);
+    return taken
+      .flatMap(([key, { windowNo }]) => {
+        const row = progress.get(key);
+        return row === undefined ? [] : [{ ...row, window: windowOf(session.seen, windowNo) }];
+      })
+      .sort((a, b) => a.changedNo - b.changedNo)
+      .map(({ window, player, changedNo, changedAt }) => [
+        ...describedWindow(window),
+        ...[player, String(changedNo), String(changedAt)],
+      ]);
+  },
+  promotions_sweep_promotion_joins: (session, [no]) => sweep(session.changed().joins, no),
   promotions_sweep_promotion_progress: (session, [no]) => sweep(session.changed().progress, no),
   promotions_sweep_promotion_attempts: (session, [no]) => sweep(session.changed().attempts, no),
   promotions_sweep_promotion_boards: (session, [no]) => sweep(session.changed().boards, no),

@@ -76,8 +76,8 @@ export class FoldStoreModel {
   }
 
   /** Commits what another process writes. */
-  write(ledger: LedgerTables): void {
-    this.push(ledger, this.committed.tables);
+  write(ledger: LedgerTables, tables = this.committed.tables): void {
+    this.push(ledger, tables);
   }
 
   commit(tables: FoldTables): void {

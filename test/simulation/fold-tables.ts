@@ -41,6 +41,8 @@ export interface CreditRow {
   readonly brand: string | null;
   readonly player: string;
   readonly at: bigint;
+  /** An erasure of a player of the round. */
+  readonly erases?: true;
 }
 
 export interface PromotionRow extends DefinedVersion {
@@ -64,6 +66,13 @@ export interface LedgerTables {
   /** Null: all months are kept. */
   readonly dropped: DroppedMonth | null;
   readonly refunds: ReadonlyMap<number, RefundedRound>;
+  /** Null: no player was erased. */
+  readonly erasure: {
+    readonly player: string;
+    readonly isDone: boolean;
+    /** The highest number that it has given to an attribution. */
+    readonly upTo: number;
+  } | null;
   /** The attributions of rounds and their corrections. */
   readonly credits: readonly CreditRow[];
   readonly versions: readonly PromotionRow[];
@@ -108,6 +117,8 @@ export interface ProgressState {
   readonly hasAttempts: string;
   readonly score: bigint;
   readonly scoredNo: number | null;
+  readonly changedNo: number;
+  readonly changedAt: bigint;
 }
 
 export interface AttemptState {
@@ -159,6 +170,16 @@ export interface CompletionRow {
   readonly changedAt: bigint;
 }
 
+/** A version of an erased attribution that promotions have counted. */
+export interface ErasedCreditRow {
+  readonly round: string;
+  readonly changeNo: number;
+  readonly erasedNo: number;
+  readonly erasedAt: bigint;
+  /** The player whose progress has the round. */
+  readonly player: string;
+}
+
 /** The tables that the fold writes. The keys of rows are their primary keys, joined. */
 export interface FoldTables {
   fold: FoldRow | null;
@@ -172,6 +193,12 @@ export interface FoldTables {
   readonly records: Map<string, RecordState>;
   readonly sums: Map<string, SumState>;
   readonly recordings: Map<number, { readonly generation: number; readonly after: number }>;
+  /** Progress that an erasure has joined from two names. */
+  readonly joins: Map<
+    string,
+    { readonly generation: number; readonly windowNo: number; readonly player: string }
+  >;
+  readonly erasedCredits: Map<string, ErasedCreditRow>;
 }
 
 /** A migration adds the row of the fold. */
@@ -187,6 +214,8 @@ export const emptyTables = (): FoldTables => ({
   records: new Map(),
   sums: new Map(),
   recordings: new Map(),
+  joins: new Map(),
+  erasedCredits: new Map(),
 });
 
 export const copyTables = (tables: FoldTables): FoldTables => ({
@@ -201,6 +230,8 @@ export const copyTables = (tables: FoldTables): FoldTables => ({
   records: new Map(tables.records),
   sums: new Map(tables.sums),
   recordings: new Map(tables.recordings),
+  joins: new Map(tables.joins),
+  erasedCredits: new Map(tables.erasedCredits),
 });
 
 /** All verdicts that the store has made: its keys and rounds outlive the months of history. */

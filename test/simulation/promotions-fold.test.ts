@@ -4,6 +4,7 @@
  */
 import { inRun } from '../../dev/long-run';
 import type { Results } from '../../src/fold/fold';
+import type { Session } from '../../src/postgres/transaction';
 import { FOLD_PAIRS, FoldCoverage } from './fold-faults';
 import { type FoldRun, playFold } from './fold-world';
 
@@ -25,7 +26,8 @@ const ofOneSeed = FOLD_SEED === undefined ? test.skip : test;
 
 const EVENTS = [
   ...['a completion was confirmed', 'a completion was revoked', 'a generation replaced another'],
-  ...['a leaderboard closed', 'a month was dropped', 'a promotion was added', 'rounds were attributed'],
+  ...['a leaderboard closed', 'a month was dropped', 'a player was erased', 'a promotion was added'],
+  ...['an erasure took rounds from players', 'rounds were attributed'],
   ...['rows of another store came', 'somebody counted again', 'the store lost slices'],
 ];
 
@@ -91,6 +93,21 @@ ofAllSeeds('the same seed of a fold takes the same steps', async () => {
   }
 });
 
+/** Results whose statement of this name is answered with no rows, and does nothing. */
+function without(name: string, results: Results): Results {
+  const deaf = (session: Session): Session => ({
+    query: async (statement, values) => (statement.name === name ? [] : session.query(statement, values)),
+    write: (writes) => session.write(writes),
+    writeAndCommit: (writes) => session.writeAndCommit(writes),
+  });
+  return {
+    ...results,
+    fold: (session, slice) => results.fold(deaf(session), slice),
+    updateByTime: async (session, generation, now) =>
+      (await results.updateByTime?.(deaf(session), generation, now)) ?? null,
+  };
+}
+
 const BROKEN: readonly (readonly [string, (results: Results) => Results])[] = [
   [
     'counts each slice twice',
@@ -119,6 +136,10 @@ const BROKEN: readonly (readonly [string, (results: Results) => Results])[] = [
   [
     'shows a generation without the difference',
     (results) => ({ ...results, keepOlder: async () => undefined }),
+  ],
+  [
+    'does not judge the progress that an erasure has joined',
+    (results) => without('promotions_take_joined', results),
   ],
   [
     'shows a generation without the events of a dropped month',
