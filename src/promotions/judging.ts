@@ -50,7 +50,7 @@ export class Judge {
 
   /** Called before a row changes progress: a row from after the close finds its leaderboard closed. */
   prepare(progress: PlayerProgress, enteredAt: bigint): void {
-    if (progress.promotion.goal.rule !== 'rank') return;
+    if (!mayHaveRanks(progress)) return;
     const board = this.boardOf(progress);
     if (!board.isClosed && board.isOver(enteredAt)) board.close();
     board.players.add(progress);
@@ -65,8 +65,9 @@ export class Judge {
         progress.isTouched = true;
         this.touched.push(progress);
       }
-      if (progress.promotion.goal.rule !== 'rank') continue;
+      if (!mayHaveRanks(progress)) continue;
       const board = this.boardOf(progress);
+      if (!board.isClosed) continue;
       byBoard ??= new Map();
       const players = byBoard.get(board);
       if (players === undefined) byBoard.set(board, [progress]);
@@ -113,6 +114,11 @@ export class Judge {
     }
     return { entries: entries.sort(([, a], [, b]) => compareEntries(a, b)), changed };
   }
+}
+
+/** A leaderboard has its ranks once it is closed. Without an end, it never closes. */
+function mayHaveRanks({ promotion, window }: PlayerProgress): boolean {
+  return promotion.goal.rule === 'rank' && window.endsAt !== null;
 }
 
 /** The completions of a player that hold, by ordinal. */
