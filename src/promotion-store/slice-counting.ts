@@ -81,19 +81,49 @@ export class ProgressChanges {
   }
 
   /** The changes in the order of their numbers. */
-  inOrder(): ProgressChange[] {
+  inOrder(): readonly ProgressChange[] {
     return this.changes.sort((a, b) => a.changeNo - b.changeNo);
-  }
-
-  /** Takes all changes, in their order: memory needs them no longer than the caller. */
-  takeAll(): ProgressChange[] {
-    return this.inOrder().splice(0);
   }
 
   /** Takes the changes up to a number, in their order. */
   takeUpTo(changeNo: number): ProgressChange[] {
     const end = this.inOrder().findIndex((change) => change.changeNo > changeNo);
     return this.changes.splice(0, end === -1 ? this.changes.length : end);
+  }
+}
+
+/**
+ * Changes of progress, player by player. Those of one player come in the order of their numbers. Those of
+ * different players need no order: no player's progress depends on another one's.
+ */
+export class ChangesByPlayer {
+  private changes: ProgressChange[] = [];
+  /** The changes of the current player begin here. */
+  private begin = 0;
+  private isInOrder = true;
+
+  add(change: ProgressChange): void {
+    if (change.credited.length === 0) return;
+    const before = this.changes.length > this.begin ? this.changes.at(-1) : undefined;
+    if (before !== undefined && before.changeNo > change.changeNo) this.isInOrder = false;
+    this.changes.push(change);
+  }
+
+  endPlayer(): void {
+    if (!this.isInOrder) {
+      const own = this.changes.splice(this.begin).sort((a, b) => a.changeNo - b.changeNo);
+      for (const change of own) this.changes.push(change);
+    }
+    this.begin = this.changes.length;
+    this.isInOrder = true;
+  }
+
+  /** Takes the changes of all players that ended: memory needs them no longer than the caller. */
+  take(): readonly ProgressChange[] {
+    const { changes } = this;
+    this.changes = [];
+    this.begin = 0;
+    return changes;
   }
 }
 

@@ -39,7 +39,7 @@ export class SlicePart {
     for (const progress of fresh) counting.judge.await(progress);
   }
 
-  /** @param changes in the order of their numbers; their progress is restored */
+  /** @param changes those of each player in the order of their numbers; their progress is restored */
   count(changes: readonly ProgressChange[]): void {
     for (const { credited, sign, changeNo, at } of changes)
       this.counting.addCredits(credited, sign, { changeNo, at });

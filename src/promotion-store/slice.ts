@@ -12,7 +12,7 @@ import type { MeasuredSlice } from './ledger-rows';
 import { withKeptPlans } from './plans';
 import { WindowNumbers } from './progress-rows';
 import { RoundSums } from './round-sums';
-import { HeldReversals, ProgressChanges, SliceCounting } from './slice-counting';
+import { ChangesByPlayer, HeldReversals, ProgressChanges, SliceCounting } from './slice-counting';
 import { type SliceOptions, SlicePart } from './slice-part';
 import { countRanks, HeldRankChanges } from './slice-ranks';
 
@@ -69,7 +69,7 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   const others = reversed.players();
   for (let first = 0; first < others.length; first += PLAYERS_OF_PART) {
     const reversedPart = new SlicePart(session, counted, new SliceCounting(versions), numbers);
-    const changes = new ProgressChanges();
+    const changes = new ChangesByPlayer();
     for (const playerRef of others.slice(first, first + PLAYERS_OF_PART))
       addReversed(changes, reversedPart, playerRef, Number.POSITIVE_INFINITY);
     await begin(reversedPart, changes, true);
@@ -79,7 +79,7 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   return completions;
 
   /** Begins to count rows, once few parts are in memory. */
-  async function begin(part: SlicePart, changes: ProgressChanges, isWhole: boolean): Promise<void> {
+  async function begin(part: SlicePart, changes: ChangesByPlayer, isWhole: boolean): Promise<void> {
     const counting = countPart(part, changes, isWhole).then((made) => {
       if (isShown) completions.push(...made);
     });
@@ -92,11 +92,11 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   /** Ends before the part is saved, so that memory holds its progress no longer. */
   async function countPart(
     part: SlicePart,
-    changes: ProgressChanges,
+    changes: ChangesByPlayer,
     isWhole: boolean,
   ): Promise<PlacedEntry[]> {
     await part.restore();
-    part.count(changes.takeAll());
+    part.count(changes.take());
     return isWhole ? part.save(asOf) : [];
   }
 
@@ -106,26 +106,27 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
     goesOn: string | null,
     rows: readonly CountedRow[],
     isWhole: boolean,
-  ): ProgressChanges {
-    const changes = new ProgressChanges();
+  ): ChangesByPlayer {
+    const changes = new ChangesByPlayer();
     let player = goesOn;
     for (const row of rows) {
       if (player !== null && player !== row.playerRef)
         addReversed(changes, part, player, Number.POSITIVE_INFINITY);
       player = row.playerRef;
       const { changeNo, at, sign } = row;
-      changes.addChange(ranked.take({ changeNo, at, sign, credited: part.counting.matchRow(row) }));
+      changes.add(ranked.take({ changeNo, at, sign, credited: part.counting.matchRow(row) }));
     }
     const upTo = isWhole ? Number.POSITIVE_INFINITY : (rows.at(-1)?.changeNo ?? 0);
     if (player !== null) addReversed(changes, part, player, upTo);
     return changes;
   }
 
-  function addReversed(changes: ProgressChanges, part: SlicePart, playerRef: string, upTo: number): void {
+  function addReversed(changes: ChangesByPlayer, part: SlicePart, playerRef: string, upTo: number): void {
     for (const { credited, ...row } of reversed.take(playerRef, upTo)) {
       const own = credited.map((each) => ({ ...each, progress: part.counting.progressLike(each.progress) }));
-      changes.addChange(ranked.take({ ...row, credited: own }));
+      changes.add(ranked.take({ ...row, credited: own }));
     }
+    changes.endPlayer();
   }
 }
 
@@ -149,7 +150,7 @@ export async function countJoined(
     changes.addStep(each, part.counting.progressOf(version, each.window, each.playerRef));
   }
   await part.restore();
-  part.count(changes.takeAll());
+  part.count(changes.inOrder());
   return part.save(asOf);
 }
 

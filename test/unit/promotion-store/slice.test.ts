@@ -1,6 +1,7 @@
 /** The parts of a slice of promotions, and where the slice ends. */
 
 import { playersOf } from '../../../src/promotion-store/slice';
+import { ChangesByPlayer, SliceCounting } from '../../../src/promotion-store/slice-counting';
 import { nextClose } from '../../../src/promotion-store/slice-end';
 import { compilePromotion } from '../../../src/promotions/terms';
 import { definitionsOf } from '../../support/promotions';
@@ -61,6 +62,41 @@ const countedOf = (...flows: readonly string[]) =>
     ...{ since: null, until: null, removedAt: null },
   }));
 const at = (text: string) => BigInt(Date.parse(text)) * 1_000n;
+
+test('changes of each player come in the order of their numbers, and equal ones as they were added', () => {
+  const versions = countedOf('id: bets, type: bet_count, target: 10');
+  const counting = new SliceCounting(versions);
+  const window = { key: 'once', startsAt: null, endsAt: null };
+  const changes = new ChangesByPlayer();
+  for (const numbers of [[2, 7, 7], [9, 4, 6, 4], [], [1]]) {
+    for (const [place, changeNo] of numbers.entries()) {
+      const credited = versions.map((version) => ({
+        progress: counting.progressOf(version, window, `p-${place}`),
+        credits: [],
+      }));
+      changes.add({ changeNo, at: 0n, sign: 1n, credited });
+    }
+    changes.add({ changeNo: 0, at: 0n, sign: 1n, credited: [] });
+    changes.endPlayer();
+  }
+  expect(changes.take().map(({ changeNo, credited }) => [changeNo, credited[0]?.progress.playerRef])).toEqual(
+    [
+      ...[
+        [2, 'p-0'],
+        [7, 'p-1'],
+        [7, 'p-2'],
+      ],
+      ...[
+        [4, 'p-1'],
+        [4, 'p-3'],
+        [6, 'p-2'],
+        [9, 'p-0'],
+      ],
+      [1, 'p-0'],
+    ],
+  );
+  expect(changes.take()).toEqual([]);
+});
 
 test('the next close is that of the first leaderboard whose window and accepts_late are over [P15]', () => {
   const daily = race('daily', 'window: { every: day }', 'time_zone: UTC');
