@@ -155,7 +155,8 @@ function countedRowOf({ entry, creditedTo }: LedgerRow): CountedRow {
 async function* withMoves(
   pages: AsyncIterable<readonly CountedRow[]>,
   moves: readonly CountedRow[],
-): AsyncGenerator<CountedRow[]> {
+): AsyncGenerator<readonly CountedRow[]> {
+  if (moves.length === 0) return yield* pages;
   const waiting = Map.groupBy(
     [...moves].sort((a, b) => a.changeNo - b.changeNo),
     ({ playerRef }) => playerRef,

@@ -5,7 +5,7 @@ import type { Session, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
 import type { PromotionWindow } from '../promotions/calendar';
-import type { PlayerProgress } from '../promotions/player-progress';
+import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
 import { finiteMicrosOf, timestampText } from './times';
 
@@ -135,23 +135,24 @@ export async function loadProgress(
 
 /** Some progress by window. @returns the values of LOAD, and the progress of one of its rows */
 function byWindow(generation: number, part: readonly PlayerProgress[]) {
-  const windows = new Map<number, Map<string, PlayerProgress>>();
+  const windows = new Map<number, { place: ProgressWindow; players: string[] }>();
   for (const progress of part) {
     const windowNo = windowNoOf(progress);
-    const players = windows.get(windowNo);
-    if (players === undefined) windows.set(windowNo, new Map([[progress.playerRef, progress]]));
-    else players.set(progress.playerRef, progress);
+    const ofWindow = windows.get(windowNo);
+    if (ofWindow === undefined)
+      windows.set(windowNo, { place: progress.place, players: [progress.playerRef] });
+    else ofWindow.players.push(progress.playerRef);
   }
   const players: string[] = [];
   const last: number[] = [];
   for (const ofWindow of windows.values()) {
-    players.push(...ofWindow.keys());
+    for (const playerRef of ofWindow.players) players.push(playerRef);
     last.push(players.length);
   }
   const first = [1, ...last.map((place) => place + 1)].slice(0, last.length);
   return {
     values: [generation, [...windows.keys()], arrays.text(players), first, last],
-    find: (windowNo: number, playerRef: string) => windows.get(windowNo)?.get(playerRef),
+    find: (windowNo: number, playerRef: string) => windows.get(windowNo)?.place.players.get(playerRef),
   };
 }
 

@@ -29,7 +29,7 @@ export interface CreditedProgress {
 /** The verdict, or the change of an attribution, that changes progress. */
 export type CountedStep = ProgressStep & { readonly changeNo: number };
 
-/** A window with the progress of its players. */
+/** A window to which progress is added. */
 interface CountedWindow<V extends PromotionVersion> extends ProgressWindow<V> {
   readonly players: Map<string, PlayerProgress>;
 }

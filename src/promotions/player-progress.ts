@@ -26,6 +26,8 @@ export interface ProgressWindow<V extends NumberedPromotion = NumberedPromotion>
   readonly window: PromotionWindow;
   /** Its number in a store; null: it has none yet. */
   windowNo: number | null;
+  /** The progress in it. */
+  readonly players: ReadonlyMap<string, PlayerProgress>;
 }
 
 export class PlayerProgress {
@@ -90,9 +92,13 @@ export class PlayerProgress {
   }
 
   add({ item, currency, amount }: Credit): void {
-    const row = this.values.find((each) => each.item === item && each.currency === currency);
-    if (row === undefined) this.values = appended(this.values, { item, currency, value: amount });
-    else row.value += amount;
+    // A loop allocates nothing, and there is one call for each event.
+    for (const row of this.values)
+      if (row.item === item && row.currency === currency) {
+        row.value += amount;
+        return;
+      }
+    this.values = appended(this.values, { item, currency, value: amount });
   }
 
   /** Ends the step of one verdict: notes the ordinals and the points that it decided. */
