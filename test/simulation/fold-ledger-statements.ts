@@ -125,7 +125,7 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       .map((row) => [null, null, null, ...entryOf(row)]);
   },
   promotions_loops: () => [],
-  promotions_set_plans: () => [],
+  promotions_set_plans: (_, [mode]) => [[String(mode)]],
   promotions_read_refunds({ ledger }, [after, upTo, sinceText, operators]) {
     const since = instantOf(sinceText) ?? 0n;
     return verdictsOfSlice(ledger, [after, upTo, sinceText, operators]).flatMap(
