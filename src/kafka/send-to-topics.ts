@@ -12,12 +12,17 @@ import {
   type PartitionBatch,
   type PartitionChooser,
 } from './partition-batches';
+import { HEADER_BYTES } from './protocol/record-batch-layout';
 import { RecordBatch } from './protocol/record-batch-writer';
 
 /** A request fails where the brokers do not acknowledge it within this time. */
 export const SEND_TIMEOUT_MS = 10_000;
-/** The likely bytes of a message to one of many topics. A batch that outgrows its buffer is copied. */
-const LIKELY_MESSAGE_BYTES = 512;
+/** The bytes of a message in the first request. */
+const USUAL_MESSAGE_BYTES = 512;
+/** Few long messages must not make the buffer of the next request large. */
+const MOST_MESSAGE_BYTES = 2 * USUAL_MESSAGE_BYTES;
+/** Spare room of a batch: the messages of an operator may be longer than those of others. */
+const ROOM = 1.125;
 
 /** The first items of a topic in their batches. */
 interface Sending<T> {
@@ -33,6 +38,9 @@ interface Sending<T> {
 const pool = new BufferPool();
 
 export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: ChoosersOfMany) {
+  /** The likely bytes of a message: those of the last request. A batch that outgrows its room is copied. */
+  let messageBytes = USUAL_MESSAGE_BYTES;
+
   /** See `TopicsProducer`. */
   return async <T>(
     items: ReadonlyMap<string, readonly T[]>,
@@ -43,8 +51,9 @@ export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: Cho
     while (rest.size > 0) {
       const choose = await choosersOf(rest.keys());
       for (const [topic, its] of rest) if (!choose.has(topic)) unsent.set(topic, its);
-      const shared = pool.take(roomForAll(rest));
-      const sending = inBatches(rest, encode, choose, shared);
+      const shared = pool.take(roomForAll(rest, messageBytes));
+      const sending = inBatches(rest, encode, choose, shared, messageBytes);
+      messageBytes = likelyMessageBytes(sending) ?? messageBytes;
       const isStored = await request(sending, () => pool.give(shared));
       const next = new Map<string, readonly T[]>();
       for (const { topic, batches, next: its } of sending) {
@@ -109,19 +118,31 @@ export function makeSendToTopics(sendOnce: ManyTopics['sendOnce'], choosers: Cho
   }
 }
 
+/** From the bytes of the batches; undefined where they have no message. */
+function likelyMessageBytes(sending: readonly Sending<unknown>[]): number | undefined {
+  let [bytes, messages] = [0, 0];
+  for (const { batches } of sending)
+    for (const { items, records } of batches) {
+      bytes += records.bytes - HEADER_BYTES;
+      messages += items.length;
+    }
+  return messages === 0 ? undefined : Math.min(MOST_MESSAGE_BYTES, Math.ceil((ROOM * bytes) / messages));
+}
+
 /** @param shared holds the first batch of each topic */
 function inBatches<T>(
   items: ReadonlyMap<string, readonly T[]>,
   encode: Encode<T>,
   choose: ReadonlyMap<string, PartitionChooser>,
   shared: Buffer,
+  messageBytes: number,
 ): readonly Sending<T>[] {
   let at = 0;
   const sending: Sending<T>[] = [];
   for (const [topic, its] of items) {
     const chooser = choose.get(topic);
     if (chooser === undefined) continue;
-    const room = roomFor(its);
+    const room = roomFor(its, messageBytes);
     const own = shared.subarray(at, at + room);
     at += room;
     let made = 0;
@@ -132,14 +153,14 @@ function inBatches<T>(
   return sending;
 }
 
-function roomForAll(items: ReadonlyMap<string, readonly unknown[]>): number {
+function roomForAll(items: ReadonlyMap<string, readonly unknown[]>, messageBytes: number): number {
   let bytes = 0;
-  for (const its of items.values()) bytes += roomFor(its);
+  for (const its of items.values()) bytes += roomFor(its, messageBytes);
   return bytes;
 }
 
-function roomFor(items: readonly unknown[]): number {
-  return Math.min(items.length * LIKELY_MESSAGE_BYTES, MOST_BATCH_BYTES);
+function roomFor(items: readonly unknown[], messageBytes: number): number {
+  return Math.min(HEADER_BYTES + items.length * messageBytes, MOST_BATCH_BYTES);
 }
 
 const NONE: readonly never[] = [];
