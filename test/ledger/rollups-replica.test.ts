@@ -1,9 +1,8 @@
 /** Rollups on a server of its own, whose store moves to a replica, also to one that lacks commits. */
-import { execFileSync } from 'node:child_process';
 import { until } from '../../dev/servers/deadline';
 import { aRollupFold } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
-import { ownServers, restartAsReplica } from '../support/servers';
+import { keepStandby, ownServers, restartAsReplica } from '../support/servers';
 
 const STEP_WITHIN_MS = 20_000;
 /** Two servers of their own are started one after the other, three times. */
@@ -91,25 +90,13 @@ test('rollups follow a replica that lacks commits, whose events are decided agai
     const before = await store.rows(ROLLUPS);
 
     // The standby has everything up to here.
-    const data = (await store.value('show data_directory')) ?? '';
-    const behind = `${data}.behind`;
-    await postgres.stop();
-    execFileSync('cp', ['-a', data, behind]);
-    await postgres.start();
-    await whenBack(() => store.value('select 1'));
+    const takeOver = await keepStandby(postgres, (sql) => store.value(sql), STEP_WITHIN_MS);
     const lost = store.writer().partition('acme');
     await lost.readAt(first.length, ...later);
     await foldAll();
     expect(await store.rows(ROLLUPS)).not.toEqual(before);
 
-    await postgres.stop();
-    execFileSync('rm', ['-rf', data]);
-    execFileSync('mv', [behind, data]);
-    await postgres.start();
-    await whenBack(() => store.value('select 1'));
-    const { promoted } = await restartAsReplica(postgres, (sql) => store.value(sql), STEP_WITHIN_MS);
-    await store.rows('select pg_promote()');
-    await promoted;
+    await takeOver();
     await whenBack(foldAll);
     expect(await store.rows(ROLLUPS)).toEqual(before);
 

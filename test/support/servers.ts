@@ -1,6 +1,8 @@
 /** Real servers for tests: databases and topics of their own, or servers of their own. */
+
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, statSync, writeFileSync } from 'node:fs';
+import { chownSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
@@ -160,4 +162,40 @@ export async function restartAsReplica(
     ),
   );
   return { promoted };
+}
+
+/**
+ * Copies the data of an own Postgres, as a standby has it that lacks all later commits.
+ *
+ * @param value the first value of a query
+ * @returns lets the standby take over: the later commits are lost
+ */
+export async function keepStandby(
+  postgres: NonNullable<Servers['postgres']>,
+  value: (sql: string) => Promise<string | null | undefined>,
+  withinMs: number,
+): Promise<() => Promise<void>> {
+  const data = (await value('show data_directory')) ?? '';
+  const behind = `${data}.behind`;
+  const start = async () => {
+    await postgres.start();
+    await until('the server is back', withinMs, () =>
+      value('select 1').then(
+        () => true,
+        () => false,
+      ),
+    );
+  };
+  await postgres.stop();
+  execFileSync('cp', ['-a', data, behind]);
+  await start();
+  return async () => {
+    await postgres.stop();
+    rmSync(data, { recursive: true });
+    renameSync(behind, data);
+    await start();
+    const { promoted } = await restartAsReplica(postgres, value, withinMs);
+    await value('select pg_promote()');
+    await promoted;
+  };
 }
