@@ -1211,10 +1211,14 @@ describe('the next batch of a partition', () => {
   }
 
   it('does not begin once the questions of the one before are sent [U2]', async () => {
-    const { begun, deliverLarge, send } = await aPartition();
+    const { begun, deliverLarge, send, end } = await aPartition();
     deliverLarge(0, 5);
-    await send(0, 'questions');
-    expect(begun).toEqual(['0 behind 0']);
+    await send(0);
+    await end(0);
+    await send(1, 'questions');
+    expect(begun).toEqual(['0 behind 0', '1 behind 1']);
+    await send(1);
+    expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2']);
   });
 
   it('begins once all writes of the one before are sent, and is answered after it', async () => {
