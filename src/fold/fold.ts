@@ -79,8 +79,13 @@ export interface FoldOptions {
 }
 
 export type Stepped =
-  /** Another process folds. */
-  | { readonly kind: 'standby'; readonly lagSeconds: number | null }
+  /** Another process folds, or another transaction holds the row of the fold. */
+  | {
+      readonly kind: 'standby';
+      readonly lagSeconds: number | null;
+      /** The process of Postgres whose transaction has held the row for long; null: none has. */
+      readonly heldBy: number | null;
+    }
   /** The process did a step of other work, which comes before its fold: nothing was folded. */
   | { readonly kind: 'other work'; readonly isCaughtUp: false }
   | ((Exclude<FoldStep, SliceStep> | FoldedSlice) & {
@@ -165,8 +170,12 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   async function stepIn(session: Session): Promise<Stepped> {
     await session.query(sql.PLANNER_SETTINGS);
     if (!(await sql.lockFold(session, name, holder))) {
-      const [[lag = null] = []] = await session.query(sql.LAG, [name]);
-      return { kind: 'standby', lagSeconds: lag === null ? null : Number(lag) };
+      const [[lag = null, pid = null] = []] = await session.query(sql.LAG, [name]);
+      return {
+        kind: 'standby',
+        lagSeconds: lag === null ? null : Number(lag),
+        heldBy: pid === null ? null : Number(pid),
+      };
     }
     const [[horizon] = []] = await session.query(sql.HORIZON, [HORIZON_TIMEOUT]);
     const [[lineage = null] = []] = await session.query(sql.LINEAGE);

@@ -27,6 +27,7 @@ export async function runFold(
   let failures = 0;
   let isStandby: boolean | null = null;
   let givesWay = false;
+  let heldBy: number | null = null;
   while (!stop.aborted) {
     let waitMs = 0;
     try {
@@ -38,6 +39,10 @@ export async function runFold(
         isStandby = stepped.kind === 'standby';
         logger.info(isStandby ? 'another process folds, waiting' : 'this process folds');
       }
+      const holder = stepped.kind === 'standby' ? stepped.heldBy : null;
+      if (holder !== null && holder !== heldBy)
+        logger.warn({ pid: holder }, 'an open transaction holds the fold, waiting');
+      heldBy = holder;
       report(stepped, logger);
       if (stepped.kind === 'slice' && stepped.restMs > 0 !== givesWay) {
         givesWay = !givesWay;

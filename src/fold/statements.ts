@@ -33,9 +33,16 @@ export const STILL_IDLE = {
   g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
 from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
 };
+/**
+ * A transaction that locks the row long after the last lease may be stuck. So an erasure in an open session
+ * keeps every process from the fold.
+ */
 export const LAG = {
   name: 'fold_lag',
-  text: `select extract(epoch from clock_timestamp() - g.caught_up_at) from promo_store.folds f
+  text: `select extract(epoch from clock_timestamp() - g.caught_up_at),
+  case when coalesce(f.held_until, '-infinity') < clock_timestamp() - interval '20 seconds' then (
+    select l.pid from pg_locks l where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = f.xmax) end
+from promo_store.folds f
 join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
 };
 export const GENERATIONS = {

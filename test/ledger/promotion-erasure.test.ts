@@ -408,6 +408,29 @@ test('an erasure waits for a slice before it takes numbers, for which the slice 
   await expectSound();
 });
 
+test('a session that leaves an erasure open is named by its process of Postgres, once no lease holds [B6] [P16]', async () => {
+  const fold = aFold();
+  await play(fold);
+  const openErasure = (work: (pid: number) => Promise<void>) =>
+    withClient(store.url, async (open) => {
+      const { rows } = await open.query('select pg_backend_pid() as pid');
+      await open.query('begin');
+      await open.query(`select promo.erase_player('acme', 'nobody')`);
+      await work(Number(rows[0]?.pid));
+      await open.query('rollback');
+    });
+  await store.partition('acme').read(aBet({ event_id: 'waits', round_id: 'r-waits' }));
+  await openErasure(async () => {
+    expect(await fold.step()).toMatchObject({ kind: 'standby', heldBy: null });
+  });
+  await store.rows(`update promo_store.folds set held_until = now() - interval '1 minute'`);
+  await openErasure(async (pid) => {
+    expect(await fold.step()).toMatchObject({ kind: 'standby', heldBy: pid });
+  });
+  await foldAll(fold);
+  await expectSound();
+});
+
 test('an erasure finds the progress of a generation while it is swept [B6]', async () => {
   const fold = aFold();
   await play(fold);

@@ -111,7 +111,7 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     const shown = shownOf(session.seen);
     if (shown === undefined) return [];
     const { caughtUpAt } = shown;
-    return [[caughtUpAt === null ? null : String(Number(session.now() - caughtUpAt) / 1e6)]];
+    return [[caughtUpAt === null ? null : String(Number(session.now() - caughtUpAt) / 1e6), null]];
   },
   fold_generations: ({ seen }) =>
     [...seen.generations.values()]

@@ -69,6 +69,17 @@ test('a rest is no shorter than the wait of a fold that has everything', async (
   expect((await run([aSlice(10, true)])).waits).toEqual([INTERVAL_MS - SLICE_MS]);
 });
 
+test('an open transaction that holds the fold is logged once, with its process of Postgres', async () => {
+  const standby = (heldBy: number | null): Stepped => ({ kind: 'standby', lagSeconds: 40, heldBy });
+  const { lines } = await run([standby(null), standby(7), standby(7), standby(8), aSlice(0, true)]);
+  expect(lines).toEqual([
+    'another process folds, waiting',
+    'an open transaction holds the fold, waiting',
+    'an open transaction holds the fold, waiting',
+    'this process folds',
+  ]);
+});
+
 test('a slice that took the whole interval is followed at once', async () => {
   expect((await run([aSlice(0, true, INTERVAL_MS), aSlice(0, true, 2 * INTERVAL_MS)])).waits).toEqual([]);
 });
