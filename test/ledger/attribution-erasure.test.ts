@@ -7,6 +7,7 @@ import {
 } from '../../src/ledger/operations';
 import { attribute, attributeAll, attributionsOf, BONUS, NORMAL } from '../support/attributions';
 import { aBet, aSettled, damagesOf, freshStore, type TestStore, withClient } from '../support/ledger';
+import { makeMonth, monthBefore, moveBack } from '../support/old-months';
 
 const BY = { requestedBy: 'ops@desk' };
 const mine = { player_ref: BONUS };
@@ -158,30 +159,6 @@ describe('an erasure', () => {
 });
 
 describe('retention', () => {
-  const monthBefore = (months: number) =>
-    `date_trunc('month', now() at time zone 'utc' - interval '${months} months') at time zone 'utc'`;
-  async function makeMonth(months: number): Promise<void> {
-    await store.pool.query(`do $$
-      declare first timestamptz := ${monthBefore(months)};
-      declare parent text;
-      begin
-        foreach parent in array array['history', 'resends', 'unstored'] loop
-          execute format('create table promo_store.%1$s_%2$s partition of promo_store.%1$s for values from (%3$L) to (%4$L)',
-            parent, to_char(first at time zone 'utc', 'YYYY_MM'), first, first + interval '1 month');
-          insert into promo_store.months (parent, month, made_at) values (parent, first at time zone 'utc', first);
-        end loop;
-      end $$`);
-  }
-  /** Moves the events into the month, with the opening of their rounds. */
-  async function moveBack(months: number, ...events: readonly string[]): Promise<void> {
-    await store.pool.query(
-      `update promo_store.history set decided_at = ${monthBefore(months)} + interval '10 days' where event_id = any($1)`,
-      [events],
-    );
-    await store.pool.query(
-      `update promo_store.rounds set opened_at = least(opened_at, (select min(h.decided_at) from promo_store.history h where h.round_no = rounds.round_no))`,
-    );
-  }
   const setBack = (months: number, ...rounds: readonly string[]) =>
     store.pool.query(
       `update promo_store.attributions set attributed_at = ${monthBefore(months)} + interval '10 days' where round_id = any($1)`,
@@ -190,14 +167,14 @@ describe('retention', () => {
 
   test('drops an attribution with its month, and keeps it for each kept event of its round [B7]', async () => {
     await store.pool.query(`update promo_store.reference_versions set applied_at = ${monthBefore(3)}`);
-    for (const months of [3, 2, 1]) await makeMonth(months);
+    for (const months of [3, 2, 1]) await makeMonth(store, months);
     const acme = store.partition('acme');
     await acme.read(
       ...['old', 'edge', 'late', 'new'].map((id) => aBet({ ...mine, event_id: `${id}-b`, round_id: id })),
       aSettled({ ...mine, event_id: 'edge-s', round_id: 'edge' }),
     );
-    await moveBack(2, 'old-b', 'edge-b', 'late-b');
-    await moveBack(1, 'edge-s');
+    await moveBack(store, 2, 'old-b', 'edge-b', 'late-b');
+    await moveBack(store, 1, 'edge-s');
     for (const id of ['old', 'edge', 'late', 'new', 'early', 'never']) await set(id);
     // Set for a round of before, for one that came a month later, and for one that never came.
     await setBack(2, 'old', 'edge', 'new', 'never');
@@ -219,7 +196,7 @@ describe('retention', () => {
 
   test('finds the rounds of many old attributions by one reading of history [B7]', async () => {
     await store.pool.query(`update promo_store.reference_versions set applied_at = ${monthBefore(3)}`);
-    await makeMonth(1);
+    await makeMonth(store, 1);
     const ids = Array.from({ length: 450 }, (_, n) => `r-${n}`);
     await store
       .partition('acme')
