@@ -19,6 +19,7 @@ import { erasePart, namesErased } from './fold-erasure';
 import { compiledOf, type ExpectedState, expectedState, storedState } from './fold-expected';
 import { type FoldCoverage, FoldFaults } from './fold-faults';
 import { decided, FoldIntake, type WaitingCredit } from './fold-intake';
+import { REFUND_KIND } from './fold-ledger-statements';
 import { FoldStoreModel } from './fold-store';
 import { type FoldTables, keyOfRow, lastNumberOf, type PromotionRow } from './fold-tables';
 import { Actor, Scheduler } from './scheduler';
@@ -107,8 +108,8 @@ class FoldWorld {
   private readonly processes = new Map<Actor, FoldProcess>();
   private started = 0;
   private commits = 0;
-  /** A month was dropped before the promotion that was added had all of its events. */
-  private isAddedIncomplete = false;
+  /** A month was dropped before a rebuild, or the promotion that was added, had all that its events count. */
+  private isRebuildIncomplete = false;
   private readonly added: readonly PromotionRow[];
 
   constructor(
@@ -286,14 +287,19 @@ class FoldWorld {
     const shown = tables.generations.get(tables.fold?.generation ?? -1);
     const isCounted = ({ promotionNo, version }: PromotionRow) =>
       shown === undefined || tables.counted.has(keyOfRow(shown.generation, promotionNo, version));
-    const isFilling = [...tables.generations.values()].some(({ state }) => state === 'filling');
-    this.isAddedIncomplete =
-      this.added.some((each) => ledger.versions.includes(each)) &&
-      (isFilling || !ledger.versions.every(isCounted));
+    const filling = [...tables.generations.values()].find(({ state }) => state === 'filling');
+    const countedTo = shown?.after ?? -1;
+    // A rebuild finds no dropped entries for these refunds and attributions, which the shown results have.
+    const isMissed = (no: number) => filling !== undefined && no > filling.after && no <= countedTo;
+    this.isRebuildIncomplete =
+      ledger.history.some(({ kind, verdictId }) => kind === REFUND_KIND && isMissed(verdictId)) ||
+      ledger.credits.some(({ changeNo }) => isMissed(changeNo)) ||
+      (this.added.some((each) => ledger.versions.includes(each)) &&
+        (filling !== undefined || !ledger.versions.every(isCounted)));
     const [verdicts, history] = [true, false].map((isOld) =>
       ledger.history.filter(({ decidedAt }) => decidedAt < to === isOld),
     );
-    const dropped = { to, verdicts: verdicts ?? [], countedTo: shown?.after ?? -1 };
+    const dropped = { to, verdicts: verdicts ?? [], countedTo };
     store.write({ ...ledger, history: history ?? [], dropped });
   }
 
@@ -376,13 +382,13 @@ class FoldWorld {
   }
 
   /**
-   * Windows from before are not compared. Once a month is dropped, nothing counts its events again for a
-   * promotion that was added before, or beside rows of another store.
+   * Windows from before are not compared. Once a month is dropped, nothing counts its events again. A
+   * promotion that was added, rows of another store and a rebuild under way would need them.
    */
   private comparedSince(): bigint {
-    const { store, isAddedIncomplete } = this;
+    const { store, isRebuildIncomplete } = this;
     const { dropped } = store.committed.ledger;
-    const isUnsure = isAddedIncomplete || store.arrivals > 0 || this.movesErasedRounds();
+    const isUnsure = isRebuildIncomplete || store.arrivals > 0 || this.movesErasedRounds();
     return dropped !== null && isUnsure ? dropped.to : BEFORE_ALL;
   }
 
