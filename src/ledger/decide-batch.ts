@@ -94,17 +94,16 @@ export function makeLedger(
   store: Store,
   { fewEvents, cluster = find.FIRST_CLUSTER, observe = (run) => run(() => undefined) }: LedgerOptions = {},
 ): Ledger {
-  /** Numbers never change, so each is read once. A batch may need a number that is being read. */
-  const numbers = new Map<string, Promise<number>>();
+  /** Numbers never change, so each is read once. */
+  const numbers = new Map<string, number>();
   const playerKeys = new PlayerKeys();
   return {
-    partitionNo(source) {
+    async partitionNo(source) {
       const key = keyOf(source);
       const known = numbers.get(key);
       if (known !== undefined) return known;
-      const no = inTransaction(store, (session) => find.partitionNoOf(session, { ...source, cluster }));
+      const no = await inTransaction(store, (session) => find.partitionNoOf(session, { ...source, cluster }));
       numbers.set(key, no);
-      no.catch(() => numbers.delete(key));
       return no;
     },
     async decideBatch(batch) {

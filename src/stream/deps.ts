@@ -21,8 +21,6 @@ export interface StreamDeps {
   /** The cluster that `source` reads. */
   readonly cluster: ReadCluster;
   readonly readDecidedUpTo: ReadDecidedUpTo;
-  /** Has the store number a partition. The intake needs the number for the partition's first batch. */
-  readonly numberPartition?: (partition: TopicPartition) => Promise<unknown>;
   /**
    * Records in the store that this is the first offset that is read of a partition of this cluster. The
    * records before it were read on another cluster.

@@ -74,7 +74,6 @@ export class Lane {
 
   onChunk(chunk: Chunk): void {
     if (this.isStopping) return;
-    this.position.onRecords();
     this.queue.push(chunk);
     if (this.queue.isFull && !this.isFetchPaused) {
       this.isFetchPaused = true;

@@ -55,11 +55,6 @@ export class LanePosition {
   private mirroredNote: CommitNote | null = null;
   /** The offset to rewind to after the store lost decisions, until the group has committed it; else null. */
   private uncommittedRewind: number | null = null;
-  /**
-   * The store's answer to the question of the first records. Null before, and where the store did not answer.
-   */
-  private earlyAnswer: Promise<readonly number[] | null> | null = null;
-  private hasRecords = false;
   private waitsSince: number | null = null;
   /** Since when the high watermark is beyond the records that can be fetched, in milliseconds since 1970. */
   private heldUpSince: number | null = null;
@@ -93,20 +88,6 @@ export class LanePosition {
     if (!isIdle) return;
     if (this.lag(true) === 0) this.heldUpSince = null;
     else this.heldUpSince ??= Date.now();
-  }
-
-  /**
-   * Records have arrived. At the first time, asks the store what the first part has to know. A part that
-   * asked by itself would delay the first parts of the other partitions, for several round trips each.
-   */
-  onRecords(): void {
-    if (this.hasRecords) return;
-    this.hasRecords = true;
-    const { numberPartition, readDecidedUpTo } = this.deps;
-    // Where the store does not answer, the first part asks again.
-    numberPartition?.(this.partition).catch(() => undefined);
-    if (this.decidedUpTo === null && this.mirroredNote === null)
-      this.earlyAnswer = readDecidedUpTo([this.partition]).catch(() => null);
   }
 
   /** The part that begins with this record is now in front: the lane waits for its result. */
@@ -223,9 +204,7 @@ export class LanePosition {
    */
   private async readDecidedBefore(to: number): Promise<number> {
     const { readDecidedUpTo, metrics, logger } = this.deps;
-    const answer = await this.earlyAnswer;
-    this.earlyAnswer = null;
-    const [from = 0] = answer ?? (await readDecidedUpTo([this.partition]));
+    const [from = 0] = await readDecidedUpTo([this.partition]);
     if (from === 0 || from >= to) return Math.min(from, to);
     metrics.gapRecords.inc({ topic: this.partition.topic }, to - from);
     logger.error(

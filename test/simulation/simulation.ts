@@ -399,7 +399,6 @@ class World {
         throw new Error('a move without a mirror');
       },
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
-      numberPartition: (partition) => ledger.partitionNo(partition),
       publishVerdicts: async (from, answers) => {
         const [first] = answers;
         const requestedIn = first && generationOf.get(recordOf(from, first.offset));

@@ -186,7 +186,6 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         verdictSupply,
         cluster,
         readDecidedUpTo: readDecided,
-        numberPartition: (partition) => ledger.partitionNo(partition),
         recordFirstOffset: ({ topic, partition }, offset) =>
           recordFirstOffset(pool, { topic, partition, cluster: cluster.name }, offset),
         areRoundsShared: () => sharedRounds.areShared(),

@@ -158,7 +158,6 @@ function setUp(options: {
   partitionsAtOnce?: number;
   batchEvents?: number;
   readDecidedUpTo?: StreamDeps['readDecidedUpTo'];
-  numberPartition?: StreamDeps['numberPartition'];
   recordFirstOffset?: StreamDeps['recordFirstOffset'];
   cluster?: StreamDeps['cluster'];
   areRoundsShared?: () => boolean;
@@ -199,7 +198,6 @@ function setUp(options: {
         throw new Error('a move without a mirror');
       }),
     readDecidedUpTo: options.readDecidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
-    ...(options.numberPartition && { numberPartition: options.numberPartition }),
     batchEvents: options.batchEvents ?? 100,
     areRoundsShared: options.areRoundsShared ?? (() => false),
     partitionsAtOnce: options.partitionsAtOnce ?? 3,
@@ -1664,45 +1662,6 @@ describe('a store that has lost decided events', () => {
     deliver(0, [9]);
     await clock.pass(BETWEEN_COMMITS);
     expect([source.commits.at(-1), source.notes.at(-1)]).toEqual(['t/0 10', 10]);
-    expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
-  });
-
-  it('is asked about all partitions as soon as they have records, and numbers them [U3]', async () => {
-    const asked: string[] = [];
-    const neverDecided: Decide = () => new Promise(() => undefined);
-    const { clock, assign, begin, deliver } = setUp({
-      decide: neverDecided,
-      readDecidedUpTo: (partitions) => {
-        asked.push(...partitions.map((each) => `read ${nameOf(each)}`));
-        return new Promise(() => undefined);
-      },
-      numberPartition: async (each) => {
-        asked.push(`number ${nameOf(each)}`);
-        throw new Error('the store is down');
-      },
-    });
-    await assign(0, 1, 2);
-    begin(0, null);
-    begin(1, null);
-    begin(2, 5);
-    for (const [offset, to] of [0, 1, 2, 0].entries()) deliver(to, [offset]);
-    await clock.pass(0);
-    expect(asked).toEqual(['number t/0', 'read t/0', 'number t/1', 'read t/1', 'number t/2']);
-  });
-
-  it('is asked again by the first batch where it did not answer before [U1]', async () => {
-    let asked = 0;
-    const { clock, source, decided, metrics, assign, begin, deliver } = setUp({
-      readDecidedUpTo: async () => {
-        if (++asked === 1) throw new Error('the store is down');
-        return [5];
-      },
-    });
-    await assign(0);
-    begin(0, null);
-    deliver(0, [9]);
-    await clock.pass(BETWEEN_COMMITS);
-    expect([asked, decided, source.notes.at(-1)]).toEqual([2, ['t/0 9'], 10]);
     expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
   });
 
