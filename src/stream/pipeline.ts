@@ -9,7 +9,8 @@
  *
  * A batch may hold records of any lanes. One batch at a time is gathered and judged, until all its writes are
  * on their way to the store. Side by side, batches would only compete for one processor, and their objects
- * would live longer. Far from the store, the next batch begins where the one before waits for answers.
+ * would live longer. Far from the store, the next batch begins where the one before waits for answers,
+ * unless batches share rounds.
  *
  * `partitionsAtOnce` batches may be in flight. A lane has records in one of them, or in two: the second is
  * then read ahead while the store writes the first.
@@ -185,6 +186,8 @@ export class Pipeline {
           expectedUpTo,
         })),
         (sent) => {
+          // Beside a batch that has its rounds, another one would only split them.
+          if (sent === 'questions' && this.deps.areRoundsShared?.()) return;
           if (sent === 'all')
             for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
           if (batch.state === 'judging') batch.state = 'sent';

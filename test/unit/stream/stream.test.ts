@@ -900,7 +900,7 @@ describe('partitions that are decided at the same time', () => {
   const LARGE_BYTES = MEBIBYTE;
 
   /** Partitions 0 to 2 with one record of this size each, whose batches never end. */
-  async function threeThatHang(bytes: number, batchEvents = 1) {
+  async function threeThatHang(bytes: number, batchEvents = 1, areRoundsShared = () => false) {
     const begun: number[] = [];
     const sent = new Map<number, WhenSent>();
     const hang: Decide = ({ partition }, _envelopes, _expectedUpTo, whenSent) => {
@@ -908,7 +908,7 @@ describe('partitions that are decided at the same time', () => {
       if (whenSent !== undefined) sent.set(partition, whenSent);
       return new Promise(() => undefined);
     };
-    const { clock, assign, deliverBytes } = setUp({ decide: hang, batchEvents });
+    const { clock, assign, deliverBytes } = setUp({ decide: hang, batchEvents, areRoundsShared });
     await assign(0, 1, 2);
     for (const to of [0, 1, 2]) deliverBytes(to, 0, bytes);
     await clock.pass(0);
@@ -934,6 +934,16 @@ describe('partitions that are decided at the same time', () => {
     sent.get(1)?.('questions');
     await clock.pass(0);
     expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('are judged once all writes of the one before are sent, also far from the store, where they share rounds', async () => {
+    const { clock, begun, sent } = await threeThatHang(LARGE_BYTES, 1, () => true);
+    sent.get(0)?.('questions');
+    await clock.pass(0);
+    expect(begun).toEqual([0]);
+    sent.get(0)?.('all');
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1]);
   });
 
   it('wait at most 100 ms for a partition that waits for the store [U3]', async () => {
