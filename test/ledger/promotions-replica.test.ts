@@ -7,7 +7,7 @@ import { recountPromotions } from '../../src/promotion-store/recount';
 import { aBet, aRefund, freshStore } from '../support/ledger';
 import { definitionsOf } from '../support/promotions';
 import { makeRole } from '../support/roles';
-import { keepStandby, ownServers } from '../support/servers';
+import { keepStandby, withOwnPostgres } from '../support/servers';
 import { killWorkers, RunningCommand } from '../support/worker';
 
 const WITHIN_MS = 60_000;
@@ -22,12 +22,8 @@ const COMPLETIONS = `select encode(completion_id, 'hex'), change, player_ref, or
 const PROGRESS = `select player_ref, amounts, score from promo_store.promotion_progress order by window_no, player_ref`;
 
 test('a standby that was behind takes over, and one of two processes is killed: completions get the ids of before [P12] [P16]', async () => {
-  const environment = { ...process.env, STACK: 'processes' };
-  const servers = await ownServers({ need: ['postgres'], environment });
-  try {
-    const { postgres } = servers;
-    if (postgres === undefined) throw new Error('no Postgres was started');
-    const store = await freshStore({ server: servers.databaseUrl });
+  await withOwnPostgres(async (postgres, databaseUrl) => {
+    const store = await freshStore({ server: databaseUrl });
     const role = await makeRole(store.url, 'promotions');
     await grantRoles(store.url, [{ role: 'promotions', name: role.name }]);
     const promotions = definitionsOf(
@@ -89,8 +85,5 @@ test('a standby that was behind takes over, and one of two processes is killed: 
     });
     await killWorkers();
     await store.close();
-  } finally {
-    await killWorkers();
-    await servers.stop();
-  }
+  });
 });

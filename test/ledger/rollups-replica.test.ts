@@ -2,7 +2,7 @@
 import { until } from '../../dev/servers/deadline';
 import { aRollupFold } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
-import { keepStandby, ownServers, restartAsReplica } from '../support/servers';
+import { keepStandby, restartAsReplica, withOwnPostgres } from '../support/servers';
 
 const STEP_WITHIN_MS = 20_000;
 /** Two servers of their own are started one after the other, three times. */
@@ -11,12 +11,8 @@ jest.setTimeout(120_000);
 const aFold = (store: TestStore) => aRollupFold(store.pool, { slice: { rows: 1_000, ms: 500 } });
 
 test('a replica that becomes the primary goes on with the cursor that it has [L5]', async () => {
-  const environment = { ...process.env, STACK: 'processes' };
-  const servers = await ownServers({ need: ['postgres'], environment });
-  try {
-    const { postgres } = servers;
-    if (postgres === undefined) throw new Error('no Postgres was started');
-    const store = await freshStore({ server: servers.databaseUrl });
+  await withOwnPostgres(async (postgres, databaseUrl) => {
+    const store = await freshStore({ server: databaseUrl });
     const fold = aFold(store);
     const moves: boolean[] = [];
     const foldAll = async () => {
@@ -44,9 +40,7 @@ test('a replica that becomes the primary goes on with the cursor that it has [L5
     expect(await store.value('select generation from promo.rollup_coverage')).toBe('1');
     expect(await store.value('select sum(verdicts) from promo.verdicts_hourly')).toBe('2');
     await store.close();
-  } finally {
-    await servers.stop();
-  }
+  });
 });
 
 const ROLLUPS = `select 'hour', kind, verdict, sum(verdicts)::text from promo.verdicts_hourly group by 1, 2, 3
@@ -59,12 +53,8 @@ union all select 'players', kind, brand, count(distinct player_ref)::text from p
 union all select 'player', kind, player_ref, concat_ws(' ', count(*), coalesce(sum(amount_minor), 0)) from promo.facts where not refunded group by 1, 2, 3 order by 1, 2, 3`;
 
 test('rollups follow a replica that lacks commits, whose events are decided again in another order [L5] [U9]', async () => {
-  const environment = { ...process.env, STACK: 'processes' };
-  const servers = await ownServers({ need: ['postgres'], environment });
-  try {
-    const { postgres } = servers;
-    if (postgres === undefined) throw new Error('no Postgres was started');
-    const store = await freshStore({ server: servers.databaseUrl });
+  await withOwnPostgres(async (postgres, databaseUrl) => {
+    const store = await freshStore({ server: databaseUrl });
     const fold = aFold(store);
     const foldAll = async () => {
       while ((await fold.step()).kind !== 'idle');
@@ -112,7 +102,5 @@ test('rollups follow a replica that lacks commits, whose events are decided agai
     ]);
     expect(await store.value('select generation from promo.rollup_coverage')).toBe('1');
     await store.close();
-  } finally {
-    await servers.stop();
-  }
+  });
 });

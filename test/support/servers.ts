@@ -136,6 +136,22 @@ export function ownServers(options: StartOptions): Promise<Servers> {
   return startServers({ ...options, environment });
 }
 
+/** Runs work beside a Postgres of its own, whose data a test can copy while it is stopped. */
+export async function withOwnPostgres(
+  work: (postgres: NonNullable<Servers['postgres']>, databaseUrl: string) => Promise<void>,
+  options: Pick<StartOptions, 'postgresExtras'> = {},
+): Promise<void> {
+  const environment = { ...process.env, STACK: 'processes' };
+  const servers = await ownServers({ ...options, need: ['postgres'], environment });
+  try {
+    const { postgres, databaseUrl } = servers;
+    if (postgres === undefined) throw new Error('no Postgres was started');
+    await work(postgres, databaseUrl);
+  } finally {
+    await servers.stop();
+  }
+}
+
 /**
  * Restarts an own Postgres as a replica, on the same data. `pg_promote()` ends that.
  *
