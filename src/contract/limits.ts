@@ -50,9 +50,10 @@ export const LIMITS = {
   webhook_slot_wait: {
     value: 500,
     unit: 'ms',
-    meaning: 'A request waits this long for a free slot before it gets 503.',
+    meaning:
+      'A request waits this long for a free slot before it gets 503, or 429 where its connection has its whole share.',
   },
-  webhook_retry_after: { value: 1, unit: 's', meaning: 'The header Retry-After of that 503.' },
+  webhook_retry_after: { value: 1, unit: 's', meaning: 'The header Retry-After of that answer.' },
   brand_bytes: { value: 255, unit: 'bytes', meaning: 'The longest brand, in UTF-8.' },
   player_ref_bytes: { value: 255, unit: 'bytes', meaning: 'The longest player_ref, in UTF-8.' },
   promo_player_ref_shortest: { value: 1, unit: 'characters', meaning: 'The shortest promo_player_ref.' },

@@ -69,10 +69,9 @@ export interface BatcherOptions<R extends Sized, A> {
   readonly clock: Clock;
   /** Slots: transactions that run at once. */
   readonly count: number;
-  /**
-   * The answers to a request that got no slot in time: all slots were taken, or its connection had its share.
-   */
+  /** The answer to a request that got no slot in time. */
   readonly busy: A;
+  /** The same, where its connection had its share of the slots beside other active connections. */
   readonly beyondShare: A;
   /** Decides a batch: requests of one connection. */
   readonly decide: (connectionId: string, requests: readonly R[]) => Promise<BatchAnswers<A>>;
@@ -231,7 +230,10 @@ export class Batcher<R extends Sized, A> {
     late.state = 'refused';
     this.settle(connectionId, connection);
     const { busy, beyondShare } = this.options;
-    late.resolve(this.free > 0 && running >= this.shareOf(this.countActive()) ? beyondShare : busy);
+    const active = this.countActive();
+    // A lone sender takes nothing from others: its batches wait for the store.
+    const hasItsShare = active > 1 && running >= this.shareOf(active);
+    late.resolve(this.free > 0 && hasItsShare ? beyondShare : busy);
   }
 }
 
