@@ -2,9 +2,10 @@
  * The parts of `status` about the processes that derive results from verdicts. A process that is late is a
  * problem, and so is one that ended within the last day. Later it is a note: somebody stopped it for good.
  */
-import { elapsedText, rounded } from '../../cli/elapsed';
+
 import type { CompletionState } from '../../ledger/completion-state';
 import type { PromotionCoverage, PseudonymCoverage, RollupCoverage } from '../../ledger/fold-coverage';
+import { elapsedText, rounded } from '../../lib/duration';
 import { mapIfAny, type ReportPart, valueIn } from './status-part';
 
 /**
@@ -64,7 +65,7 @@ function stoppedOnes(facts: DerivedFacts, isListed: (state: DerivedState) => boo
 const stopped =
   (work: string, command: string) =>
   ({ lagSeconds }: DerivedState): string =>
-    `no process ${work}, which are ${elapsedText(rounded(lagSeconds))} behind: run promo-intake ${command}`;
+    `no process ${work}, which are ${elapsedText(lagSeconds)} behind: run promo-intake ${command}`;
 
 export function reportDerived(facts: DerivedFacts) {
   return {
@@ -89,9 +90,7 @@ function reportRollups({ lagSeconds, isRunning, isRebuilt }: RollupCoverage): Re
 
 function rollupProblems(coverage: RollupCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [
-    `the rollups are ${elapsedText(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
-  ];
+  return [`the rollups are ${elapsedText(coverage.lagSeconds)} behind: the log of their process says why`];
 }
 
 export function describeRollups(rollups: ReportedRollups | null): string[] {
@@ -116,9 +115,7 @@ function reportPseudonyms({ lagSeconds, isRunning, isRotated }: PseudonymCoverag
 /** While a new key is introduced, new players wait for its end. */
 function pseudonymProblems(coverage: PseudonymCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.isRotated || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [
-    `the pseudonyms are ${elapsedText(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
-  ];
+  return [`the pseudonyms are ${elapsedText(coverage.lagSeconds)} behind: the log of their process says why`];
 }
 
 export function describePseudonyms(pseudonyms: ReportedPseudonyms | null): string[] {
@@ -142,9 +139,7 @@ function reportPromotions({ lagSeconds, isRunning, isRebuilt }: PromotionCoverag
 
 function promotionProblems(coverage: PromotionCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [
-    `the promotions are ${elapsedText(rounded(coverage.lagSeconds))} behind: the log of their process says why`,
-  ];
+  return [`the promotions are ${elapsedText(coverage.lagSeconds)} behind: the log of their process says why`];
 }
 
 export function describePromotions(promotions: ReportedPromotions | null): string[] {
@@ -176,16 +171,16 @@ function completionProblems(state: CompletionState | null | undefined): string[]
     .filter((each) => each.seconds > LATE_SECONDS)
     .map(
       ({ operatorId, reason, seconds: waited }) =>
-        `the completions of ${operatorId} are held back for ${elapsedText(rounded(waited))}${reason === null ? '' : `: ${reason}`}`,
+        `the completions of ${operatorId} are held back for ${elapsedText(waited)}${reason === null ? '' : `: ${reason}`}`,
     );
   if (refused.length > 0 || state.lagSeconds <= LATE_SECONDS) return refused;
   return [
-    `completions wait for ${elapsedText(rounded(state.lagSeconds))} to be published: the log of their process says why`,
+    `completions wait for ${elapsedText(state.lagSeconds)} to be published: the log of their process says why`,
   ];
 }
 
 function stoppedCompletions({ lagSeconds }: CompletionState): string {
-  const waiting = lagSeconds > 0 ? `, which wait for ${elapsedText(rounded(lagSeconds))}` : '';
+  const waiting = lagSeconds > 0 ? `, which wait for ${elapsedText(lagSeconds)}` : '';
   return `no process publishes completions${waiting}: run promo-intake completions`;
 }
 

@@ -1,7 +1,7 @@
 /** The report of `status`: the fields that --json prints, and the lines for people. */
 
-import { elapsedText } from '../../cli/elapsed';
 import type { EffectiveSetting } from '../../config/config';
+import { elapsedText } from '../../lib/duration';
 import { counted } from '../../lib/printable';
 import { keyOf } from '../../lib/topic-partition';
 import type { UnreadTopic } from '../services/unread-topics';

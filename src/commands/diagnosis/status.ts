@@ -1,6 +1,5 @@
 /** `promo-intake status`: a first look at the store and at Kafka, and the problems that need a person. */
 
-import { elapsedText, rounded } from '../../cli/elapsed';
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { printLines, printText } from '../../cli/output';
 import { lacksMigrations } from '../../cli/remedies';
@@ -21,6 +20,7 @@ import {
 } from '../../ledger/operations';
 import { readWalletBacklog, type WalletBacklog } from '../../ledger/wallet-backlog';
 import { ageOf, NEVER, systemClock } from '../../lib/clock';
+import { elapsedText, rounded } from '../../lib/duration';
 import { counted } from '../../lib/printable';
 import { keyOf } from '../../lib/topic-partition';
 import { makeLogger } from '../../telemetry/logger';

@@ -3,7 +3,6 @@
  * With --drain it also stops once all records are decided.
  */
 import type { Logger } from 'pino';
-import { elapsedText } from '../../cli/elapsed';
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { explainShortly } from '../../cli/explain-error';
 import { packageVersion } from '../../cli/package-version';
@@ -22,6 +21,7 @@ import { nameOfCluster, readDecidedUpTo, recordFirstOffset } from '../../ledger/
 import { makeReferences } from '../../ledger/reference-store';
 import { sampleWalletBacklog } from '../../ledger/wallet-backlog';
 import { systemClock } from '../../lib/clock';
+import { elapsedText } from '../../lib/duration';
 import { messageOf } from '../../lib/errors';
 import { keyOf } from '../../lib/topic-partition';
 import { makePool } from '../../postgres/pool';

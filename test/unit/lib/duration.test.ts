@@ -1,5 +1,5 @@
-/** Texts of elapsed times on the command line. */
-import { elapsedText } from '../../../src/cli/elapsed';
+/** Texts of elapsed times. */
+import { elapsedText } from '../../../src/lib/duration';
 
 test.each([
   [null, 'for an unknown time'],
