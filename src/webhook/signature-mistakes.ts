@@ -4,6 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { elapsedText } from '../lib/duration';
 import { quoted } from '../lib/printable';
 import { SIGNATURE_HEADERS, type SignedHeaders, sign } from './signature';
 
@@ -34,7 +35,7 @@ export function describeSkew({ timestamp }: SignedHeaders, nowMs: number): strin
   if (MILLISECONDS.test(timestamp)) return `${quoted(timestamp)} is in milliseconds`;
   if (!/^\d{1,12}$/.test(timestamp)) return `${quoted(timestamp)} is not a number of seconds`;
   const ahead = Number(timestamp) - Math.floor(nowMs / 1000);
-  return `it is ${Math.abs(ahead)} s ${ahead > 0 ? 'ahead of' : 'behind'} the time here`;
+  return `it is ${elapsedText(Math.abs(ahead))} ${ahead > 0 ? 'ahead of' : 'behind'} the time here`;
 }
 
 /** Describes a request without a valid signature. */

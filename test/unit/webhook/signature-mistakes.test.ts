@@ -27,7 +27,8 @@ test('names the headers that are missing, and those that are empty [W4]', () => 
 });
 
 test.each([
-  ['1789996400', 'it is 3600 s behind the time here'],
+  ['1789996400', 'it is 60 min behind the time here'],
+  ['1789892000', 'it is 30 h behind the time here'],
   ['1790000301', 'it is 301 s ahead of the time here'],
   ['1790000000000', '"1790000000000" is in milliseconds'],
   ['2026-09-21', '"2026-09-21" is not a number of seconds'],
