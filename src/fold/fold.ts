@@ -145,13 +145,12 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
 
   async function readGenerations(session: Session): Promise<Generation[]> {
     const rows = await session.query(sql.GENERATIONS, [name]);
-    return rows.map(([generation, state, after, lineage, since, completeSince]) => ({
+    return rows.map(([generation, state, after, lineage, since]) => ({
       generation: Number(generation),
       state: state === 'shown' || state === 'filling' ? state : 'retired',
       after: Number(after),
       lineage: lineage ?? '',
       since: since ?? '-infinity',
-      completeSince: completeSince ?? '-infinity',
     }));
   }
 
@@ -246,17 +245,21 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const [[completeSince = null] = []] = await session.query(sql.MOVE_CURSOR, values);
     // A generation that lacks something finishes first, and the next one begins then.
     if (folded.rebuild != null && !progress.isFilling) await beginFilling(session, folded.rebuild);
-    if (shows) await show(session, { ...of, completeSince: completeSince ?? of.completeSince }, found);
+    if (shows) await show(session, of.generation, completeSince ?? '-infinity', found);
     const ms = now() - began;
     const restMs = givesWay ? restAfter(ms) : 0;
     if (restMs > 0) await session.query(sql.HOLD, [name, holder, leaseMs + restMs]);
     return { ...step, ...folded, upTo, shows, wasCut, wasShortened, ms, restMs, ...progress };
   }
 
-  /** Shows a generation in place of the shown one. */
+  /**
+   * Shows a generation in place of the shown one.
+   * @param completeSince it has all verdicts from this time on
+   */
   async function show(
     session: Session,
-    { generation: next, completeSince }: Generation,
+    next: number,
+    completeSince: string,
     { generations }: Found,
   ): Promise<void> {
     for (const { generation } of generations.filter(({ state }) => state === 'shown')) {

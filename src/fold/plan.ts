@@ -9,8 +9,6 @@ export interface Generation {
   readonly lineage: string;
   /** No verdict of its next slices was decided before this time. */
   readonly since: string;
-  /** It has all verdicts from this time on. */
-  readonly completeSince: string;
 }
 
 export type FoldStep =

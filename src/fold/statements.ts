@@ -47,7 +47,7 @@ join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.gene
 };
 export const GENERATIONS = {
   name: 'fold_generations',
-  text: `select generation, state, after, lineage, coalesce(newest_at - interval '1 day', '-infinity'), complete_since
+  text: `select generation, state, after, lineage, coalesce(newest_at - interval '1 day', '-infinity')
 from promo_store.fold_generations where fold = $1 order by generation`,
 };
 export const LINEAGE = { name: 'fold_lineage', text: 'select promo.lineage()' };

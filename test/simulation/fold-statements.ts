@@ -116,9 +116,9 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   fold_generations: ({ seen }) =>
     [...seen.generations.values()]
       .sort((a, b) => a.generation - b.generation)
-      .map(({ generation, state, after, lineage, newestAt, completeSince }) => [
+      .map(({ generation, state, after, lineage, newestAt }) => [
         ...[String(generation), state, String(after), lineage],
-        ...[timeText(newestAt === null ? BEFORE_ALL : newestAt - DAY), timeText(completeSince)],
+        timeText(newestAt === null ? BEFORE_ALL : newestAt - DAY),
       ]),
   fold_lineage: (session) => [[session.lineage()]],
   async fold_horizon(session) {

@@ -14,14 +14,12 @@ const PROMOTED = 'system/2/0';
 /** Rows of another store came. */
 const ARRIVED = 'system/1/1';
 
-const FROM_THE_BEGINNING = { since: '-infinity', completeSince: '-infinity' };
-
 const shown = (after: number, more: Partial<Generation> = {}): Generation => ({
-  ...{ generation: 1, state: 'shown', after, lineage: HERE, ...FROM_THE_BEGINNING },
+  ...{ generation: 1, state: 'shown', after, lineage: HERE, since: '-infinity' },
   ...more,
 });
 const filling = (after: number, more: Partial<Generation> = {}): Generation => ({
-  ...{ generation: 2, state: 'filling', after, lineage: HERE, ...FROM_THE_BEGINNING },
+  ...{ generation: 2, state: 'filling', after, lineage: HERE, since: '-infinity' },
   ...more,
 });
 const planOf = (generations: readonly Generation[], more: Partial<FoldState> = {}) =>

@@ -10,7 +10,7 @@ const SLICE_MS = 100;
 
 const GENERATION: Generation = {
   ...{ generation: 1, state: 'shown', after: -1, lineage: '' },
-  ...{ since: '-infinity', completeSince: '-infinity' },
+  since: '-infinity',
 };
 
 function aSlice(restMs: number, isCaughtUp: boolean, ms = SLICE_MS): Stepped {
