@@ -40,7 +40,7 @@ export interface Intake {
    * Where several parts cannot be decided together, the reason is NotTogether: decide each of them alone.
    *
    * @param parts at least one, of different partitions
-   * @param whenSent called where the batch waits for the store, unless something prevents that
+   * @param whenSent its calls may be missing, where something prevents them
    * @returns a result for each part, in the order of the parts
    */
   decide(parts: readonly Section<TopicPartition>[], whenSent?: WhenSent): Promise<readonly IntakeResult[]>;

@@ -43,7 +43,6 @@ export interface LedgerBatch {
   readonly contended?: boolean;
   /** The error and the payload, where the batch is one event that failed twice. */
   readonly panic?: Omit<events.Panic, 'verdictId'>;
-  /** Called where the batch waits for the store, so that its caller can go on with another batch. */
   readonly whenSent?: WhenSent | undefined;
   /** Receives the decisions before any write. An error that it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
@@ -53,11 +52,13 @@ export interface LedgerBatch {
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
 
-/**
- * @param sent `all`: the whole batch is on its way to the store. `questions`: its first statements are on
- * their way to a far store
- */
-export type WhenSent = (sent: 'questions' | 'all') => void;
+/** Called where a batch waits for the store, so that its caller can go on with another batch. */
+export interface WhenSent {
+  /** The first statements of the batch are on their way to a far store. */
+  readonly questions: () => void;
+  /** The whole batch is on its way to the store. */
+  readonly all: () => void;
+}
 
 /**
  * The timed steps of a transaction. Step `find` includes begin and the partitions' locks. In a small batch,
@@ -164,7 +165,7 @@ export async function decideBatch(
       playerKeys,
     );
     batch.items.length = 0;
-    report(batch.whenSent, 'all');
+    report(batch.whenSent?.all);
     await Promise.all([
       changed,
       batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
@@ -177,8 +178,8 @@ export async function decideBatch(
 }
 
 /** The connection sends all that it holds now before any work that `whenSent` starts. */
-function report(whenSent: WhenSent | undefined, sent: 'questions' | 'all'): void {
-  if (whenSent !== undefined) process.nextTick(whenSent, sent);
+function report(sent: (() => void) | undefined): void {
+  if (sent !== undefined) process.nextTick(sent);
 }
 
 /** A decided batch. All its rows are made before the commit is sent: a commit can then miss none of them. */
@@ -213,7 +214,7 @@ async function decideUnderLocks(
     Promise.all([lock.lockBatchRounds(session, batch.items, known), lock.nextBatch(session)]);
   const feedLocks = batch.contended ? lock.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = isFar || batch.items.length <= fewEvents ? lockAndNumber(null) : null;
-  if (isFar) report(batch.whenSent, 'questions');
+  if (isFar) report(batch.whenSent?.questions);
   const [{ locked, inForce }, decided] = await Promise.all([
     locking,
     find.findDecidedEvents(session, batch.items),

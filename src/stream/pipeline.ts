@@ -178,6 +178,10 @@ export class Pipeline {
     });
     if (deciding.length === 0) return;
     const began = clock.now();
+    const goOn = () => {
+      if (batch.state === 'judging') batch.state = 'sent';
+      this.schedulePump();
+    };
     const results = await intake
       .decide(
         deciding.map(({ lane, part: { expectedUpTo }, envelopes }) => ({
@@ -185,13 +189,15 @@ export class Pipeline {
           envelopes,
           expectedUpTo,
         })),
-        (sent) => {
-          // Beside a batch that has its rounds, another one would only split them.
-          if (sent === 'questions' && this.deps.areRoundsShared?.()) return;
-          if (sent === 'all')
+        {
+          questions: () => {
+            // Beside a batch that has its rounds, another one would only split them.
+            if (!this.deps.areRoundsShared?.()) goOn();
+          },
+          all: () => {
             for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
-          if (batch.state === 'judging') batch.state = 'sent';
-          this.schedulePump();
+            goOn();
+          },
         },
       )
       .catch((error: unknown) =>

@@ -63,7 +63,7 @@ test('a batch that waits for the store keeps none of its events in memory', asyn
       ...ledger,
       decideBatch: (batch: Batch) => {
         events.push(...batch.items.map((item) => new WeakRef(item)));
-        return ledger.decideBatch({ ...batch, whenSent: () => sent() });
+        return ledger.decideBatch({ ...batch, whenSent: { questions: () => sent(), all: () => sent() } });
       },
     }),
   });

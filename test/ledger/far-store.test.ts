@@ -69,7 +69,10 @@ async function decideOver(delayMs: number) {
       anEnvelope(event, offset),
     );
     const part = { origin: { topic: 'acme', partition: 0 }, envelopes, expectedUpTo: 0 };
-    const [result] = await intake.decide([part], (sent) => steps.push(`${sent} sent`));
+    const [result] = await intake.decide([part], {
+      questions: () => steps.push('questions sent'),
+      all: () => steps.push('all sent'),
+    });
     return { before, isFar: pool.isFar, steps, answers: result?.answers.map(brief) };
   } finally {
     await pool.end();

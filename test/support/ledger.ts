@@ -534,8 +534,9 @@ export async function decidePart(
   source: TopicPartition,
   envelopes: readonly Envelope[],
   expectedUpTo?: number,
-  whenSent?: () => void,
+  onSent: () => void = () => undefined,
 ): Promise<IntakeResult> {
+  const whenSent = { questions: onSent, all: onSent };
   const [result] = await intake.decide([{ origin: source, envelopes, expectedUpTo }], whenSent);
   if (result === undefined) throw new Error('a part of a batch has no result');
   return result;

@@ -145,6 +145,7 @@ type Decide = (
   expectedUpTo?: number,
   whenSent?: WhenSent,
 ) => Promise<IntakeResult>;
+const NOBODY: WhenSent = { questions: () => undefined, all: () => undefined };
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
 const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
 const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('the store is down') });
@@ -179,9 +180,11 @@ function setUp(options: {
         options.onBatch?.(parts.map(({ origin: from }) => from.partition));
         return Promise.all(
           parts.map(async ({ origin: from, envelopes, expectedUpTo }) => {
-            const result = await state.decide(from, envelopes, expectedUpTo, (what) => {
-              if (++sent[what] === parts.length) whenSent?.(what);
-            });
+            const count = (what: keyof WhenSent) => () => {
+              if (++sent[what] === parts.length) whenSent?.[what]();
+            };
+            const counted = { questions: count('questions'), all: count('all') };
+            const result = await state.decide(from, envelopes, expectedUpTo, counted);
             decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
             return result;
           }),
@@ -541,7 +544,7 @@ describe('commits', () => {
       let decideNow = (): void => {};
       const { clock, source, assign, deliver, deliverBytes } = setUp({
         decide: async (from, envelopes, _, whenSent) => {
-          whenSent?.('all');
+          whenSent?.all();
           if (from.partition === 1)
             await new Promise<void>((resolve) => {
               decideNow = resolve;
@@ -918,30 +921,30 @@ describe('partitions that are decided at the same time', () => {
   it('are read and judged one by one: the next once all writes of the one before are sent', async () => {
     const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
     expect(begun).toEqual([0]);
-    sent.get(0)?.('all');
+    sent.get(0)?.all();
     await clock.pass(0);
     expect(begun).toEqual([0, 1]);
-    sent.get(1)?.('all');
+    sent.get(1)?.all();
     await clock.pass(0);
     expect(begun).toEqual([0, 1, 2]);
   });
 
   it('are judged far from the store once the one before has sent its questions', async () => {
     const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
-    sent.get(0)?.('questions');
+    sent.get(0)?.questions();
     await clock.pass(0);
     expect(begun).toEqual([0, 1]);
-    sent.get(1)?.('questions');
+    sent.get(1)?.questions();
     await clock.pass(0);
     expect(begun).toEqual([0, 1, 2]);
   });
 
   it('are judged once all writes of the one before are sent, also far from the store, where they share rounds', async () => {
     const { clock, begun, sent } = await threeThatHang(LARGE_BYTES, 1, () => true);
-    sent.get(0)?.('questions');
+    sent.get(0)?.questions();
     await clock.pass(0);
     expect(begun).toEqual([0]);
-    sent.get(0)?.('all');
+    sent.get(0)?.all();
     await clock.pass(0);
     expect(begun).toEqual([0, 1]);
   });
@@ -953,7 +956,7 @@ describe('partitions that are decided at the same time', () => {
     await clock.pass(1);
     expect(begun).toEqual([0, 1]);
     // Its turn is over: this call does not end the turn of another.
-    sent.get(0)?.('all');
+    sent.get(0)?.all();
     await clock.pass(99);
     expect(begun).toEqual([0, 1]);
     await clock.pass(1);
@@ -967,7 +970,7 @@ describe('partitions that are decided at the same time', () => {
 
   it('wait for a batch in flight while few of their records wait', async () => {
     const { clock, begun, sent } = await threeThatHang(10);
-    sent.get(0)?.('all');
+    sent.get(0)?.all();
     await clock.pass(99);
     expect(begun).toEqual([0]);
     await clock.pass(1);
@@ -1177,7 +1180,7 @@ describe('the next batch of a partition', () => {
   async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const begun: string[] = [];
     const tries: { whenSent: WhenSent; end: (undecided?: Error) => void }[] = [];
-    const decide: Decide = (_, envelopes, expectedUpTo, whenSent = () => undefined) => {
+    const decide: Decide = (_, envelopes, expectedUpTo, whenSent = NOBODY) => {
       begun.push(`${envelopes.map(({ offset }) => offset).join(',')} behind ${expectedUpTo}`);
       return new Promise((resolve) => {
         const end = (undecided: Error | null = null) =>
@@ -1202,8 +1205,7 @@ describe('the next batch of a partition', () => {
       deliverLarge(from: number, to: number) {
         for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, MEBIBYTE);
       },
-      send: (nth: number, sent: Parameters<WhenSent>[0] = 'all') =>
-        told(nth, ({ whenSent }) => whenSent(sent)),
+      send: (nth: number, sent: keyof WhenSent = 'all') => told(nth, ({ whenSent }) => whenSent[sent]()),
       end: (nth: number, undecided?: Error) => told(nth, ({ end }) => end(undecided)),
     };
   }
