@@ -1,4 +1,5 @@
 /** Which rows of progress an entry counts in, and why it counts in none (docs/rules.md, P1, P5-P9, P13). */
+import type { Kind } from '../domain/event/event';
 import { appended } from '../lib/appended';
 import type { PromotionWindow } from './calendar';
 import { type CountedEntry, countedTimeOf } from './ledger-entry';
@@ -32,7 +33,7 @@ const REASONS = Object.keys(MISS_REASONS);
 /** @returns undefined where the promotion counts no events of this kind or operator */
 export function matchEntry(promotion: CompiledPromotion, entry: CountedEntry): Match | undefined {
   const { terms, brands, calendar, acceptsLate } = promotion;
-  if (!terms.some(({ kind }) => kind === entry.kind)) return undefined;
+  if (!hasKind(terms, entry.kind)) return undefined;
   if (promotion.definition.operator !== entry.operatorId) return undefined;
   if (brands !== null && (entry.brand === null || !brands.has(entry.brand))) return { miss: 'other_brand' };
   const window = calendar.at(countedTimeOf(entry));
@@ -50,6 +51,12 @@ export function matchEntry(promotion: CompiledPromotion, entry: CountedEntry): M
   }
   if (credits.length > 0) return { window, credits };
   return nearest === undefined ? undefined : { miss: nearest };
+}
+
+/** A loop allocates nothing, and there is one call for each event and promotion. */
+function hasKind(terms: readonly Term[], kind: Kind): boolean {
+  for (const term of terms) if (term.kind === kind) return true;
+  return false;
 }
 
 function missOf(
