@@ -19,18 +19,42 @@ export const declared = ({ name, text }: Statement): Statement => ({
 });
 
 /**
- * Read all pages before the next scan begins.
+ * Read all pages before the next scan begins. The store reads each page while the caller uses the page in
+ * front of it.
  *
  * @param begun the answer to the statement that begins the scan. The first page comes in the same round trip
  */
-export async function* pagesOf(
+export function pagesOf(
   reader: Reader,
   begun: Promise<unknown>,
   pageRows = PAGE_ROWS,
 ): AsyncGenerator<Row[]> {
-  const fetch = fetchOf(pageRows);
-  let [, page] = await Promise.all([begun, reader.query(fetch)]);
-  for (; page.length === pageRows; page = await reader.query(fetch)) yield page;
+  const read = async (before?: Promise<unknown>) => {
+    const [page] = await Promise.all([reader.query(fetchOf(pageRows)), before]);
+    return page;
+  };
+  const first = read(begun);
+  // Its failure is met by the caller that reads the first page.
+  first.catch(() => {});
+  return laterPages(reader, read, pageRows, first);
+}
+
+async function* laterPages(
+  reader: Reader,
+  read: () => Promise<Row[]>,
+  pageRows: number,
+  first: Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let page = await first;
+  while (page.length === pageRows) {
+    const next = read();
+    // Its failure is met below. A caller that fails meets none.
+    next.catch(() => {});
+    // A statement is sent once the program waits.
+    await new Promise<void>((sent) => process.nextTick(sent));
+    yield page;
+    page = await next;
+  }
   yield page;
   await reader.query(CLOSE);
 }
