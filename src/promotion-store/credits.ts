@@ -131,8 +131,8 @@ export async function readCountedRows(
   let newestChange: bigint | null = null;
   for (const { at } of [...refunds, ...moves]) newestChange = later(newestChange, BigInt(at));
   const reader = new LedgerReader(session, slice, { ...reading, isAttributed });
-  const large = await reader.record();
   const rows = reader.entries();
+  const large = await reader.record();
   const entries = sums === null ? rows : sums.passing(rows, large);
   return {
     newestChange,

@@ -3,6 +3,7 @@ import { kindCode } from '../domain/event/event';
 import type { Slice } from '../fold/fold';
 import { BATCH_NUMBERS } from '../fold/statements';
 import { declared, pagesOf } from '../postgres/pages';
+import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { CountedKind } from '../promotions/terms';
 import {
@@ -145,8 +146,10 @@ export interface LedgerReading {
   readonly records: RoundRecords | null;
   /** Whether rounds may be credited to other players. */
   readonly isAttributed: boolean;
-  /** Memory holds so many entries at once. */
+  /** The store is asked for so many entries at once. */
   readonly pageRows?: number;
+  /** Reads the entries while the session works; absent: the session reads them. */
+  readonly beside?: Reader | undefined;
 }
 
 /** The rows of the ledger that a slice reads. A transaction has one scan at a time. */
@@ -157,10 +160,16 @@ export class LedgerReader {
     private readonly reading: LedgerReading,
   ) {}
 
-  /** The entries of the slice, player by player. Those of a player come in the order of their numbers. */
-  async *entries(): AsyncGenerator<LedgerRow[]> {
+  /**
+   * The entries of the slice, player by player. Those of a player come in the order of their numbers. A
+   * connection beside the session begins to read at once.
+   */
+  entries(): AsyncGenerator<LedgerRow[]> {
+    const { beside, pageRows } = this.reading;
     const values = this.valuesOfEntries();
-    yield* this.pages(READ, (statement) => byHash(this.session, statement, values), this.reading.pageRows);
+    const readBy = (reader: Reader) =>
+      this.pages(READ, (statement) => byHash(reader, statement, values), { reader, pageRows });
+    return beside === undefined ? inTurn(() => readBy(this.session)) : readBy(beside);
   }
 
   /**
@@ -214,14 +223,23 @@ export class LedgerReader {
     return [after, upTo, since, operatorIds, kinds.map(kindCode)];
   }
 
-  private async *pages(
+  private pages(
     scan: LedgerScan,
     begin: (statement: Statement) => Promise<unknown>,
-    pageRows?: number,
+    { reader = this.session, pageRows }: { reader?: Reader; pageRows?: number | undefined } = {},
   ): AsyncGenerator<LedgerRow[]> {
     const begun = begin(this.reading.isAttributed ? scan.credited : scan.plain);
-    for await (const page of pagesOf(this.session, begun, pageRows)) yield page.map(ledgerRowOf);
+    return ledgerRowsOf(pagesOf(reader, begun, pageRows));
   }
+}
+
+async function* ledgerRowsOf(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<LedgerRow[]> {
+  for await (const page of pages) yield page.map(ledgerRowOf);
+}
+
+/** Begins a scan with its first page: the scans of one connection follow one another. */
+async function* inTurn<T>(begin: () => AsyncIterable<T>): AsyncGenerator<T> {
+  yield* begin();
 }
 
 /** @returns the number behind which one scan costs less than looking up the rounds that opened there */

@@ -1,7 +1,8 @@
 /** Promotions as results of a fold (docs/rules.md, P1-P17). */
+import { readBeside } from '../fold/beside';
 import type { Results } from '../fold/fold';
-import { deleteSome, deletionOf } from '../fold/statements';
-import type { Session, Statement } from '../postgres/transaction';
+import { deleteSome, deletionOf, PLANNER_SETTINGS } from '../fold/statements';
+import type { Reader, Session, Statement, Store } from '../postgres/transaction';
 import { later } from '../promotions/calendar';
 import { enterCompletions, enterDifference } from './completions';
 import { type CountedVersion, countVersions, VersionCache } from './counted-versions';
@@ -59,8 +60,12 @@ const SWEEPS = [...TABLES, 'promotion_rounds', 'promotion_round_sums', 'promotio
 /** An erasure finds the progress of a player by these versions, so they go last. */
 const SWEEP_VERSIONS = sweepOf('promotion_generations');
 
-/** @returns results that one process keeps: it remembers compiled versions */
-export function makePromotionResults(limits = SLICE_LIMITS): Results {
+/**
+ * @param beside connections for a second process of Postgres, which reads the entries of slices: for those of
+ * a rebuild, and for those that are behind
+ * @returns results that one process keeps: it remembers compiled versions
+ */
+export function makePromotionResults(beside: Store | null, limits = SLICE_LIMITS): Results {
   const cache = new VersionCache();
   const oldRecords = new OldRecords();
 
@@ -87,14 +92,22 @@ export function makePromotionResults(limits = SLICE_LIMITS): Results {
       if (versions.length > 0) {
         const latest = later(foldedTo, cut.latest);
         const records = await beginRecords(session, generation, after, limits.largeRound);
-        const completions = await countSlice(session, {
-          ...{ generation, isShown, versions, slice: cut },
-          // Nothing is stored of a generation that begins.
-          isEmpty: after < 0,
-          reading: { scope: countedScopeOf(versions), records, pageRows: limits.pageRows },
-          latest: later(latest, closedTo),
-          asOf: (latest ?? 0n) - CERTAIN_AFTER_MICROS,
-        });
+        const count = (reader?: Reader) =>
+          countSlice(session, {
+            ...{ generation, isShown, versions, slice: cut },
+            // Nothing is stored of a generation that begins.
+            isEmpty: after < 0,
+            reading: { scope: countedScopeOf(versions), records, pageRows: limits.pageRows, beside: reader },
+            latest: later(latest, closedTo),
+            asOf: (latest ?? 0n) - CERTAIN_AFTER_MICROS,
+          });
+        const completions =
+          beside !== null && slice.mayTakeCores
+            ? await readBeside(beside, slice.lineage, async (own) => {
+                await own.query(PLANNER_SETTINGS);
+                return count(own);
+              })
+            : await count();
         if (isShown) await enterCompletions(session, completions);
         await oldRecords.drop(session, generation);
       }

@@ -1,13 +1,10 @@
 /**
  * A slice by two connections at once. One of them counts hours and days, and finds what refunds reverse: it
  * only reads. The transaction of the slice adds players meanwhile, and then what the other one has found.
- *
- * Both read the same rows. Nothing below the horizon changes but the name of a player that is erased, and an
- * erasure waits for the lock of the fold.
  */
+import { readBeside } from '../fold/beside';
 import type { SliceResult } from '../fold/fold';
-import { DifferentServers } from '../postgres/errors';
-import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
+import type { Session, Statement, Store } from '../postgres/transaction';
 import { addDays, COUNT_ENTRIES, DAY_COLUMNS, REVERSALS, sumDays } from './days';
 import { ADD_HOURS, CELL_COLUMNS, COUNT_CELLS, SUM_CELLS } from './hours';
 import { addPlayers, PLAYED_COLUMNS, REVERSED_OF_PLAYERS } from './players';
@@ -64,13 +61,10 @@ const ADD_FAR: Statement = {
   name: 'rollups_add_far',
   text: `with ${addDays(unpack(DAY_COLUMNS, 2))}, ${addPlayers(unpack(PLAYED_COLUMNS, 2 + Object.keys(DAY_COLUMNS).length))} select`,
 };
-/**
- * As for the slice itself. The work of one slice takes two processes of Postgres, and no more. During a
- * failover, the connection may have reached the older primary, or a standby that is behind.
- */
+/** As for the slice itself. The work of one slice takes two processes of Postgres, and no more. */
 const PREPARE: Statement = {
   name: 'rollups_prepare',
-  text: `select case when pg_is_in_recovery() then 'standby' else promo.lineage() end, set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true),
+  text: `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true), set_config('max_parallel_workers_per_gather', '0', true),
   set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)`,
 };
 
@@ -88,12 +82,8 @@ export async function addSliceBeside(
 ): Promise<SliceResult> {
   const [generation, after, upTo, since] = slice;
   const [{ counted, far }] = await Promise.all([
-    inTransaction(beside, async (own) => {
-      const [[present] = []] = await own.query(PREPARE);
-      if (present !== lineage)
-        throw new DifferentServers(
-          `a slice of the store ${lineage} was to be counted in the store ${present}`,
-        );
+    readBeside(beside, lineage, async (own) => {
+      await own.query(PREPARE);
       const [[rounds = null, ...counted] = []] = await own.query(COUNT, slice);
       if (rounds === null) return { counted, far: null };
       await own.query(PLAN, ['on']);

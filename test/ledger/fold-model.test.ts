@@ -252,9 +252,13 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     const compared = new Compared(model);
     let time = 0;
     const goal = { rows: 40, ms: 500 };
-    const fold: Fold = makeFold(compared, makePromotionResults({ pageRows: 4, stepRows: 9, largeRound: 1 }), {
-      ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
-    });
+    const fold: Fold = makeFold(
+      compared,
+      makePromotionResults(null, { pageRows: 4, stepRows: 9, largeRound: 1 }),
+      {
+        ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
+      },
+    );
     let recordedAfter = -1;
     const follow = async () => {
       model.write(await readLedger(recordedAfter));

@@ -32,7 +32,8 @@ async function fold(): Promise<void> {
   let time = 0;
   const goal = { rows: 1_000, ms: 60_000 };
   const limits = { pageRows: 2, stepRows: 10, largeRound: 2 };
-  const made = makeFold(asRole(store.pool, 'promotions'), makePromotionResults(limits), {
+  const asPromotions = asRole(store.pool, 'promotions');
+  const made = makeFold(asPromotions, makePromotionResults(asPromotions, limits), {
     ...{ holder: 'test', leaseMs: 60_000, slice: goal, fill: goal, now: () => (time += 20_000) },
   });
   await foldAll(made, 3);

@@ -7,7 +7,7 @@ import { inTransaction, type Session } from '../../src/postgres/transaction';
 import { readCountedRows } from '../../src/promotion-store/credits';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import type { Takeover } from '../../src/promotions/timeline';
-import { aPromotionFold, foldAll } from '../support/folds';
+import { aPromotionFold, foldAll, leadingFirstTo } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { foldOfLedger } from '../support/ledger-fold';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
@@ -295,6 +295,38 @@ test('a promotion that is added counts the events of before, and one that is rem
   await acme.read(aBet({ event_id: 'd', round_id: 'r-d', player_ref: 'p-other' }));
   await foldAll(fold);
   expect(await storedState()).toEqual(await expectedState());
+});
+
+test('a slice whose second connection leads to another store counts nothing, and the next one counts all [P16]', async () => {
+  await apply(...Object.values<string>(FLOWS));
+  await intake(makeRandom(3), async () => undefined);
+  const before = aFold();
+  await foldAll(before);
+  await before.release();
+  const counted = await storedState();
+  expect(counted).not.toEqual([]);
+  const other = await freshStore();
+  try {
+    // The stores of a test share a server, and so all of the lineage but this.
+    await other.rows(
+      `insert into promo_store.arrivals (operator_id, from_cell, numbers_up_to, kept, numbers) values ('x', 'b', 0, '{}', '{}')`,
+    );
+    const { address, released } = leadingFirstTo(other.pool, store.pool);
+    const fold = aPromotionFold(store.pool, 20_000, undefined, address);
+    await fold.rebuild('test');
+    await expect(fold.step()).rejects.toThrow(/was to be counted in the store/);
+    expect(released).toEqual([false]);
+    const ofRebuild = (table: string) =>
+      store.value(`select count(*) from promo_store.${table} where generation = 2`);
+    expect(await ofRebuild('promotion_progress')).toBe('0');
+    expect(await ofRebuild('promotion_rounds')).toBe('0');
+    await foldAll(fold);
+    expect(released.length).toBeGreaterThan(1);
+    expect(await store.value('select generation from promo.promotion_coverage')).toBe('2');
+    expect(await storedState()).toEqual(counted);
+  } finally {
+    await other.close();
+  }
 });
 
 test('a refund takes a round of long ago back [P11]', async () => {

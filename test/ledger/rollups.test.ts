@@ -3,8 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
-import type { Store } from '../../src/postgres/transaction';
-import { aRollupFold, foldAll } from '../support/folds';
+import { aRollupFold, foldAll, leadingFirstTo } from '../support/folds';
 import { heldFor } from '../support/held-writer';
 import {
   aBet,
@@ -268,27 +267,6 @@ test('a rebuild beside writers shows its result at once, and keeps what history 
   );
 });
 
-/** An address that leads to another store for its next connection, as during a failover. */
-function leadingFirstTo(other: Store): { readonly address: Store; readonly released: boolean[] } {
-  const stores = [other];
-  const released: boolean[] = [];
-  const address: Store = {
-    async acquire() {
-      const connection = await (stores.pop() ?? store.pool).acquire();
-      return {
-        query: (statement, values) => connection.query(statement, values),
-        write: (writes) => connection.write(writes),
-        begin: () => connection.begin(),
-        release(isClean) {
-          released.push(isClean);
-          connection.release(isClean);
-        },
-      };
-    },
-  };
-  return { address, released };
-}
-
 test('a slice whose second connection leads to another store adds nothing, and the next one counts all [L5]', async () => {
   await write(9, 4);
   const before = aFold();
@@ -300,7 +278,7 @@ test('a slice whose second connection leads to another store adds nothing, and t
     await other.rows(
       `insert into promo_store.arrivals (operator_id, from_cell, numbers_up_to, kept, numbers) values ('x', 'b', 0, '{}', '{}')`,
     );
-    const { address, released } = leadingFirstTo(other.pool);
+    const { address, released } = leadingFirstTo(other.pool, store.pool);
     const fold = aRollupFold(store.pool, {}, address);
     await fold.rebuild('test');
     await expect(fold.step()).rejects.toThrow(/was to be counted in the store/);

@@ -182,7 +182,7 @@ class FoldWorld {
     const end = new AbortController();
     this.processes.set(actor, { actor, end });
     const pool = new FoldPool(this.network, actor);
-    const fold = makeFold(pool, this.sabotage(makePromotionResults(LIMITS)), {
+    const fold = makeFold(pool, this.sabotage(makePromotionResults(null, LIMITS)), {
       ...{ holder: actor.name, leaseMs: LEASE_MS, slice: SPANS, fill: SPANS },
       now: () => this.scheduler.now(),
     });
@@ -337,7 +337,7 @@ class FoldWorld {
   private countAgain(): void {
     const actor = new Actor('somebody');
     const options = { holder: 'somebody', leaseMs: LEASE_MS, slice: SPANS, fill: SPANS, now: () => 0 };
-    const fold = makeFold(new FoldPool(this.network, actor), makePromotionResults(), options);
+    const fold = makeFold(new FoldPool(this.network, actor), makePromotionResults(null), options);
     fold.rebuild('a try').then(
       (hasBegun) => hasBegun && this.events.add('somebody counted again'),
       () => undefined,

@@ -28,13 +28,38 @@ export function aRollupFold(
   return makeFold(asRollups, makeRollups(asRole(beside, 'rollups')), options);
 }
 
+/** An address that leads to another store for its next connection, as during a failover. */
+export function leadingFirstTo(
+  other: Store,
+  store: Store,
+): { readonly address: Store; readonly released: boolean[] } {
+  const stores = [other];
+  const released: boolean[] = [];
+  const address: Store = {
+    async acquire() {
+      const connection = await (stores.pop() ?? store).acquire();
+      return {
+        query: (statement, values) => connection.query(statement, values),
+        write: (writes) => connection.write(writes),
+        begin: () => connection.begin(),
+        release(isClean) {
+          released.push(isClean);
+          connection.release(isClean);
+        },
+      };
+    },
+  };
+  return { address, released };
+}
+
 let holders = 0;
 /**
  * The fold of promotions, with the rights of its role.
  *
  * @param now by default a clock that runs ahead: an idle fold looks for new versions every few seconds
+ * @param beside where the second connections of slices lead to: by default to the store
  */
-export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead()): Fold {
+export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead(), beside: Store = store): Fold {
   const slice = { rows, ms: 500 };
   // Small slices have several parts, players with several pages, and large rounds.
   const limits = {
@@ -42,7 +67,8 @@ export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead()):
     stepRows: Math.ceil(rows / 3),
     largeRound: Math.floor(rows / 10),
   };
-  return makeFold(asRole(store, 'promotions'), makePromotionResults(limits), {
+  const results = makePromotionResults(asRole(beside, 'promotions'), limits);
+  return makeFold(asRole(store, 'promotions'), results, {
     ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice, fill: slice, now },
   });
 }

@@ -9,7 +9,8 @@ const SLICE = { rows: 20_000, ms: 500 };
 
 /** Folds until nothing is left. */
 export async function foldPromotions(pool: PostgresPool): Promise<void> {
-  const fold = makeFold(asRole(pool, 'promotions'), makePromotionResults(), {
+  const asPromotions = asRole(pool, 'promotions');
+  const fold = makeFold(asPromotions, makePromotionResults(asPromotions), {
     ...{ holder: 'test', leaseMs: 10_000, now: () => performance.now(), slice: SLICE, fill: SLICE },
   });
   await foldAll(fold);

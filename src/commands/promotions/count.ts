@@ -19,10 +19,17 @@ const INTERVAL_MS = 300;
 export function promotions(options: Options): Promise<number> {
   return serveFold({
     name: 'promotions',
+    // Slices that are behind take both.
+    connections: 2,
     intervalMs: INTERVAL_MS,
     config: readConfig(process.env, ROLLUPS_SETTINGS),
     async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, makePromotionResults(), { ...FOLDING, slice: SLICE, fill: FILL, holder });
+      const fold = makeFold(pool, makePromotionResults(pool), {
+        ...FOLDING,
+        slice: SLICE,
+        fill: FILL,
+        holder,
+      });
       const reason = options.get('rebuild');
       if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
         logger.warn('no rebuild began: one is running, or nothing was counted yet');
