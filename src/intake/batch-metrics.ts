@@ -2,11 +2,13 @@
 
 import type { Logger } from 'pino';
 import { kindCode } from '../domain/event/event';
+import { at } from '../lib/at';
 import { type Clock, secondsSince } from '../lib/clock';
 import { keyOf } from '../lib/topic-partition';
 import type { Metrics } from '../telemetry/metrics';
 import { limitSenderLines } from '../telemetry/sender-lines';
 import { type Answer, isPartition, type Origin } from './delivery';
+import type { Intake } from './intake';
 import { letterCause } from './letter-detail';
 
 interface Observers {
@@ -28,6 +30,36 @@ export function observeTransaction(
 ): void {
   metrics.batchEvents.observe(events);
   metrics.batchSeconds.observe(ms / 1000);
+}
+
+/** Observes the batches of Kafka records that an intake decides. */
+export function observed(
+  intake: Pick<Intake, 'decide'>,
+  { metrics, logger, clock }: Observers,
+): Pick<Intake, 'decide'> {
+  const observeAnswers = makeObserveAnswers({ metrics, logger, clock });
+  return {
+    async decide(parts, whenSent) {
+      const began = clock.now();
+      const results = await intake.decide(parts, whenSent);
+      const ms = clock.now() - began;
+      let events = 0;
+      for (const [index, { origin, envelopes }] of parts.entries()) {
+        const { answers } = at(results, index);
+        const last = answers.at(-1);
+        if (last === undefined) continue;
+        events += answers.length;
+        observeAnswers(origin, answers);
+        const since = Number(envelopes[0]?.timestamp);
+        // A producer may leave out the time.
+        if (since > 0) metrics.decideSeconds.observe(secondsSince(since));
+        const nextOffset = last.envelope.offset + 1;
+        logger.debug({ ...origin, events: answers.length, nextOffset, ms: Math.round(ms) }, 'batch decided');
+      }
+      if (events > 0) observeTransaction({ metrics }, events, ms);
+      return results;
+    },
+  };
 }
 
 export type ObserveAnswers = (origin: Origin, answers: readonly Answer[]) => void;
@@ -122,11 +154,6 @@ function countResend(
     const content = contentDiffers ? 'differs' : 'same';
     resends.set(key, { labels: { first: firstTransport, transport, content }, count: 1 });
   }
-}
-
-/** Observes the wait of a batch's first record. */
-export function observeWait({ metrics }: Pick<Observers, 'metrics'>, since: number): void {
-  metrics.decideSeconds.observe(secondsSince(since));
 }
 
 /** One number for each combination of labels. A text key would have to be built for each answer. */

@@ -15,23 +15,24 @@ const DECODED_AT_ONCE = 64;
  * Decodes records. Where the registry does not answer, the payload says so: only a worker that owns the
  * record has to wait for the registry. The records behind it are left out, or each would be asked for.
  *
- * @param whileWaiting waits for the registry's answer
+ * @param before the envelopes of the records in front
+ * @returns a promise where the registry has to be asked; it never rejects
  */
-export async function decodeRecords(
+export function decodeRecords(
   records: readonly StreamRecord[],
   wireFormat: Pick<WireFormat, 'decode'>,
-  whileWaiting: <T>(answer: Promise<T>) => Promise<T>,
-): Promise<readonly Envelope[]> {
-  const envelopes: Envelope[] = [];
+  before: readonly Envelope[] = [],
+): readonly Envelope[] | Promise<readonly Envelope[]> {
+  const envelopes = [...before];
   for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
     const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => envelopeOf(record, wireFormat));
     if (begun.every(isDecoded)) envelopes.push(...begun);
-    else {
-      // One wait for all of them, because each wait may cost a turn.
-      const decoded = await whileWaiting(Promise.all(begun));
-      envelopes.push(...decoded);
-      if (decoded.some(({ payload }) => payload.type === 'unavailable')) break;
-    }
+    else
+      return Promise.all(begun).then((decoded) => {
+        envelopes.push(...decoded);
+        if (decoded.some(({ payload }) => payload.type === 'unavailable')) return envelopes;
+        return decodeRecords(records.slice(from + DECODED_AT_ONCE), wireFormat, envelopes);
+      });
   }
   return envelopes;
 }

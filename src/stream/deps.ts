@@ -32,8 +32,8 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly batchEvents: number;
-  /** Whether records of different partitions share rounds; by default they share none. */
-  readonly areRoundsShared?: () => boolean;
+  /** Whether records of different partitions share rounds. */
+  readonly areRoundsShared: () => boolean;
   /** Replaces LARGE_BATCH_BYTES, in tests. */
   readonly largeBatchBytes?: number | undefined;
   readonly partitionsAtOnce: number;

@@ -9,30 +9,22 @@
  *
  * A batch may hold records of any lanes. One batch at a time is gathered and judged, until all its writes are
  * on their way to the store. Side by side, batches would only compete for one processor, and their objects
- * would live longer. Far from the store, the next batch begins where the one before waits for answers,
- * unless batches share rounds.
- *
- * `partitionsAtOnce` batches may be in flight. A lane has records in one of them, or in two: the second is
- * then read ahead while the store writes the first.
+ * would live longer. Far from the store, the next batch begins where the one before waits for answers, unless
+ * batches share rounds. `partitionsAtOnce` batches may be in flight.
  *
  * Where records of different partitions share rounds, each batch has records of all lanes that hold some. A
- * batch then holds whole rounds.
- *
- * Where they share none, a batch takes all records of one lane before it goes on to the next. Batches of
- * different lanes are then in flight side by side.
+ * batch then holds whole rounds. Where they share none, a batch takes all records of one lane before it goes
+ * on to the next. Batches of different lanes are then in flight side by side.
  *
  * A lane in trouble, or with large chunks, has batches of its own. One batch in flight is left to the other
  * lanes, and both kinds of batches take turns.
  */
-import { makeObserveAnswers, observeTransaction, observeWait } from '../intake/batch-metrics';
-import type { Answer, Envelope } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
 import { at } from '../lib/at';
 import { asError } from '../lib/errors';
 import type { StreamDeps } from './deps';
 import type { Lane } from './lane';
-import { type BatchSize, endOf, type Part } from './part';
-import { timeOf } from './position';
+import { AGAIN, type BatchSize, endOf, type Part } from './parts';
 
 /**
  * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
@@ -61,35 +53,23 @@ interface Batch {
 }
 
 export class Pipeline {
-  /** Lanes with records to gather, in the order of their turns. */
-  private readonly ready = new Set<Lane>();
   private readonly inFlight = new Set<Batch>();
-  /** Lanes that have had a batch. */
-  private readonly begun = new WeakSet<Lane>();
+  private turns = 0;
   private isStopped = false;
   private isPumpScheduled = false;
   /** The latest batch was of a lane alone. The others are next, or many such lanes would delay them. */
   private wasAlone = false;
-  private readonly observeAnswers: ReturnType<typeof makeObserveAnswers>;
-  private readonly largeBatchBytes: number;
 
   constructor(
     private readonly deps: StreamDeps,
     /** All lanes of the worker, in any order. */
     private readonly lanes: () => Iterable<Lane>,
-  ) {
-    this.observeAnswers = makeObserveAnswers(deps);
-    this.largeBatchBytes = deps.largeBatchBytes ?? LARGE_BATCH_BYTES;
-  }
+  ) {}
 
-  /** A lane has records to gather, or to read ahead. */
-  onReady(lane: Lane): void {
-    if (lane.isReady) {
-      // Its place of the last turn may still be in the list, in front of lanes that have waited longer.
-      this.ready.delete(lane);
-      this.ready.add(lane);
-    }
+  /** See `LaneShared`. */
+  onReady(): number {
     this.schedulePump();
+    return ++this.turns;
   }
 
   /** Begins no further batch. The next pump ends the supply of verdicts. */
@@ -111,55 +91,49 @@ export class Pipeline {
     // Where few records wait, their verdicts must not wait for each other. Those of an undecided lane do not
     // come soon, however many they are.
     const lanes = [...this.lanes()].filter(({ undecided }) => undecided === null);
-    const isBehind = this.inFlight.size > 0 && bytesOf(lanes) >= this.largeBatchBytes;
+    const isBehind = this.inFlight.size > 0 && this.isLarge(bytesOf(lanes));
     this.deps.verdictSupply?.set(isBehind && !this.isStopped);
+  }
+
+  private isLarge(bytes: number): boolean {
+    return bytes >= (this.deps.largeBatchBytes ?? LARGE_BATCH_BYTES);
   }
 
   /** The lanes of the next batch, in the order in which it takes their records; none where it has to wait. */
   private candidates(): Lane[] {
-    if (this.isStopped) return [];
     const { partitionsAtOnce, areRoundsShared } = this.deps;
     const batches = [...this.inFlight];
-    if (batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging')) return [];
-    for (const lane of this.ready) if (!lane.isReady) this.ready.delete(lane);
-    const together = [...this.ready].filter(({ isAlone }) => !isAlone);
+    const isBusy = batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging');
+    if (this.isStopped || isBusy) return [];
+    const areLate = batches.every(({ state }) => state === 'late');
+    const ready = inTurn(this.lanes());
+    const together = ready.filter(({ isAlone }) => !isAlone);
     // Lanes in trouble leave a batch to the others, however long they take.
     const mayBeAlone = batches.filter(({ isAlone }) => isAlone).length < Math.max(1, partitionsAtOnce - 1);
     const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
-    const [first] = isTurnOfOthers ? together : this.ready;
-    const areLate = batches.every(({ state }) => state === 'late');
+    const [first] = isTurnOfOthers ? together : ready;
     if (first?.isAlone) {
-      const lane = this.smallestNewLane() ?? first;
-      return areLate || lane.queue.bytes >= this.largeBatchBytes ? [lane] : [];
+      const lane = smallestNew(ready) ?? first;
+      return areLate || this.isLarge(lane.queue.bytes) ? [lane] : [];
     }
-    const mayReadAhead = areRoundsShared?.() || together.length === 0;
-    const ahead = mayReadAhead ? [...this.lanes()].filter(({ bytesAhead }) => bytesAhead > 0) : [];
-    const bytes = ahead.reduce((sum, { bytesAhead }) => sum + bytesAhead, bytesOf(together));
-    return bytes >= this.largeBatchBytes || (areLate && together.length > 0) ? [...together, ...ahead] : [];
-  }
-
-  /**
-   * Of the ready lanes without a batch so far, the one with the fewest bytes. Lanes with large chunks would
-   * delay it at the start. A lane is new once, so the others wait for each lane once.
-   */
-  private smallestNewLane(): Lane | undefined {
-    const fresh = [...this.ready].filter((lane) => lane.isAlone && !this.begun.has(lane));
-    return fresh.sort((a, b) => a.queue.bytes - b.queue.bytes)[0];
+    const mayReadAhead = areRoundsShared() || together.length === 0;
+    const ahead = mayReadAhead ? [...this.lanes()].filter(({ parts }) => parts.bytesAhead > 0) : [];
+    const bytes = ahead.reduce((sum, { parts }) => sum + parts.bytesAhead, bytesOf(together));
+    return this.isLarge(bytes) || (areLate && together.length > 0) ? [...together, ...ahead] : [];
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {
+    const { clock, areRoundsShared, batchEvents } = this.deps;
     const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), state: 'judging' };
     const ended = new AbortController();
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;
-    for (const lane of lanes) this.begun.add(lane);
-    void this.deps.clock.sleep(LATE_AFTER_MS, ended.signal).then(() => {
+    void clock.sleep(LATE_AFTER_MS, ended.signal).then(() => {
       batch.state = 'late';
       this.schedulePump();
     });
     try {
-      const { areRoundsShared, batchEvents } = this.deps;
-      await this.decide(batch, await gather(lanes, areRoundsShared?.() ?? false, batchEvents));
+      await this.decide(batch, await gather(lanes, areRoundsShared(), batchEvents));
     } finally {
       this.inFlight.delete(batch);
       ended.abort();
@@ -168,63 +142,52 @@ export class Pipeline {
   }
 
   private async decide(batch: Batch, gathered: readonly Gathered[]): Promise<void> {
-    const { clock, intake } = this.deps;
-    const deciding = gathered.filter(({ lane, part, envelopes }) => {
-      if (part.isVoid || lane.isStopping) lane.end(part, null);
-      else if (envelopes.length > 0) return true;
+    const deciding = gathered.filter(({ lane, part }) => {
+      if (part.isVoid || lane.isStopping) lane.parts.end(part, AGAIN);
+      else if (part.envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
-      else lane.end(part, part.isAhead ? null : { answers: [], undecided: null });
+      else lane.parts.end(part, part.isAhead ? AGAIN : { answers: [], undecided: null });
       return false;
     });
     if (deciding.length === 0) return;
-    const began = clock.now();
+    const parts = deciding.map(({ part }) => part);
     const goOn = () => {
       if (batch.state === 'judging') batch.state = 'sent';
       this.schedulePump();
     };
-    const results = await intake
-      .decide(
-        deciding.map(({ lane, part: { expectedUpTo }, envelopes }) => ({
-          origin: lane.partition,
-          envelopes,
-          expectedUpTo,
-        })),
-        {
-          questions: () => {
-            // Beside a batch that has its rounds, another one would only split them.
-            if (!this.deps.areRoundsShared?.()) goOn();
-          },
-          all: () => {
-            for (const { part, envelopes } of deciding) part.sentUpTo = endOf(envelopes.at(-1));
-            goOn();
-          },
+    const results = await this.deps.intake
+      .decide(parts, {
+        questions: () => {
+          // Beside a batch that has its rounds, another one would only split them.
+          if (!this.deps.areRoundsShared()) goOn();
         },
-      )
-      .catch((error: unknown) =>
-        deciding.map((): IntakeResult => ({ answers: [], undecided: asError(error) })),
-      );
-    const ms = clock.now() - began;
-    let decided = 0;
-    for (const { answers } of results) decided += answers.length;
-    if (decided > 0) observeTransaction(this.deps, decided, ms);
-    for (const [index, each] of deciding.entries()) {
-      const result = at(results, index);
-      this.observe(each, result.answers, ms);
-      each.lane.end(each.part, result);
-    }
+        all: () => {
+          for (const part of parts) part.sentUpTo = endOf(part.envelopes.at(-1));
+          goOn();
+        },
+      })
+      .catch((error: unknown) => parts.map((): IntakeResult => ({ answers: [], undecided: asError(error) })));
+    for (const [index, { lane, part }] of deciding.entries()) lane.parts.end(part, at(results, index));
   }
+}
 
-  private observe({ lane, part: { first } }: Gathered, answers: readonly Answer[], ms: number): void {
-    const nextOffset = endOf(answers.at(-1)?.envelope);
-    if (first === undefined || nextOffset === null) return;
-    this.observeAnswers(lane.partition, answers);
-    const since = timeOf(first);
-    if (since !== null) observeWait(this.deps, since);
-    this.deps.logger.debug(
-      { ...lane.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
-      'batch decided',
-    );
-  }
+/** The ready lanes, in the order of their turns. */
+function inTurn(lanes: Iterable<Lane>): Lane[] {
+  const ready = [...lanes].filter(({ turn }) => turn !== null);
+  return ready.sort((a, b) => (a.turn ?? 0) - (b.turn ?? 0));
+}
+
+/**
+ * Of the lanes without a batch so far, the one with the fewest bytes. Lanes with large chunks would delay it
+ * at the start. A lane is new once, so the others wait for each lane once.
+ */
+function smallestNew(ready: readonly Lane[]): Lane | undefined {
+  const fresh = ready.filter(({ isAlone, isNew }) => isAlone && isNew);
+  return fresh.sort((a, b) => a.queue.bytes - b.queue.bytes)[0];
+}
+
+function bytesOf(lanes: readonly Lane[]): number {
+  return lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
 }
 
 // --- gather
@@ -250,11 +213,10 @@ const LEAST_RUNS_OF_A_LANE = 4;
  */
 const GUARANTEED_SHARE = 1 / 2;
 
-/** A lane in the batch that is gathered: its part, with the records so far. */
+/** A lane in the batch that is gathered. */
 interface Gathered {
   readonly lane: Lane;
   readonly part: Part;
-  readonly envelopes: Envelope[];
   /** Timestamp of its last record. */
   readUpTo: number;
   /** Of its lane, as the room of the batch counts them. */
@@ -282,24 +244,20 @@ async function gather(
   areRoundsShared: boolean,
   batchEvents: number,
 ): Promise<Gathered[]> {
-  const room: Room = {
-    events: batchEvents,
-    bytes: MAX_BATCH_BYTES,
-    decompressedBytes: MAX_DECOMPRESSED_BYTES,
-  };
-  const runs = areRoundsShared ? Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE) : 1;
-  const run = shareOf(room, 1 / runs);
-  const guaranteed = areRoundsShared ? shareOf(room, GUARANTEED_SHARE / lanes.length) : run;
+  const whole = { events: batchEvents, bytes: MAX_BATCH_BYTES };
+  const room: Room = { ...whole, decompressedBytes: MAX_DECOMPRESSED_BYTES };
+  const runs = Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE);
+  const run = areRoundsShared ? shareOf(whole, 1 / runs) : whole;
+  const guaranteed = areRoundsShared ? shareOf(whole, GUARANTEED_SHARE / lanes.length) : whole;
   const gathered: Gathered[] = [];
   for (const lane of lanes) {
-    if (room.events <= 0 || room.bytes <= 0 || room.decompressedBytes <= 0) break;
+    if (isFull(room) || room.decompressedBytes <= 0) break;
     // Another batch may have taken its records meanwhile.
-    if (!lane.isReady && lane.bytesAhead === 0) continue;
-    const part = lane.begin();
-    const each = { lane, part, envelopes: [], readUpTo: 0, decompressedBytes: 0, isDrained: false };
+    if (lane.turn === null && lane.parts.bytesAhead === 0) continue;
+    const each = { lane, part: lane.begin(), readUpTo: 0, decompressedBytes: 0, isDrained: false };
     if (await takeRun(each, guaranteed, room)) gathered.push(each);
   }
-  while (room.events > 0 && room.bytes > 0) {
+  while (!isFull(room)) {
     const next = furthestBehind(gathered);
     // Further records of the others may belong to rounds that this lane continues in its next part.
     if (next === undefined || next.part.isFull) break;
@@ -307,6 +265,8 @@ async function gather(
   }
   return gathered;
 }
+
+const isFull = ({ events, bytes }: BatchSize) => events <= 0 || bytes <= 0;
 
 const shareOf = ({ events, bytes }: BatchSize, share: number): BatchSize => ({
   events: Math.ceil(events * share),
@@ -322,27 +282,21 @@ function furthestBehind(gathered: readonly Gathered[]): Gathered | undefined {
 }
 
 function compareReadUpTo(a: Gathered, b: Gathered): number {
-  return a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length;
+  return a.readUpTo - b.readUpTo || a.part.envelopes.length - b.part.envelopes.length;
 }
 
 /** Takes one run of records. @returns whether the lane takes part in the batch */
 async function takeRun(gathered: Gathered, run: BatchSize, room: Room): Promise<boolean> {
-  const { lane, part, envelopes } = gathered;
+  const { lane, part } = gathered;
   const limit = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
-  const read = await lane.read(part, limit, room.decompressedBytes > 0);
+  const read = await lane.parts.read(part, limit, room.decompressedBytes > 0);
   if (read === null) return false;
-  envelopes.push(...read.envelopes);
   const { decompressedBytes } = lane.queue;
   room.decompressedBytes -= decompressedBytes - gathered.decompressedBytes;
   gathered.decompressedBytes = decompressedBytes;
-  room.events -= read.envelopes.length;
+  room.events -= read.events;
   room.bytes -= read.bytes;
-  gathered.readUpTo = Number(envelopes.at(-1)?.timestamp ?? 0);
-  const isShort = read.envelopes.length < limit.events && read.bytes < limit.bytes;
-  gathered.isDrained = isShort && !part.isFull;
+  gathered.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
+  gathered.isDrained = read.events < limit.events && read.bytes < limit.bytes && !part.isFull;
   return true;
-}
-
-function bytesOf(lanes: readonly Lane[]): number {
-  return lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
 }

@@ -43,17 +43,17 @@ export class QueueShares {
     return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues.size));
   }
 
-  /** Whether the queues hold more decompressed bytes than may stay in memory between two batches. */
-  get isTooMuchOpen(): boolean {
+  /** Memory of the decompressed chunks of all queues. */
+  get decompressedBytes(): number {
     let bytes = 0;
     for (const { decompressedBytes } of this.queues) bytes += decompressedBytes;
-    return bytes > MAX_KEPT_OPEN_BYTES;
+    return bytes;
   }
 
-  /** @param holdsRecords whether the queue holds records now */
-  note(queue: RecordQueue, holdsRecords: boolean): void {
-    if (holdsRecords) this.queues.add(queue);
-    else this.queues.delete(queue);
+  /** Notes whether the queue holds records now. */
+  note(queue: RecordQueue): void {
+    if (queue.isEmpty) this.queues.delete(queue);
+    else this.queues.add(queue);
   }
 }
 
@@ -63,17 +63,13 @@ export interface ReadRecords {
   readonly bytes: number;
 }
 
-export const NO_RECORDS: ReadRecords = { envelopes: [], bytes: 0 };
-
 export class RecordQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
   /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
   private expectedBytes = 0;
-  /** A read in progress. It finds records by their place, so nothing may be removed meanwhile. */
-  private peeking: Promise<unknown> | null = null;
-  /** Records at the head whose schemas had to be requested from the registry, decoded. */
-  private decoded: ReadRecords | null = null;
+  /** Records at the head, kept for the next call of `decode` until their schemas have been requested. */
+  requesting: Promise<ReadRecords> | null = null;
 
   constructor(
     private readonly shares: QueueShares,
@@ -99,40 +95,38 @@ export class RecordQueue {
     return this.heldBytes < this.shares.bytes * LOW_SHARE;
   }
 
-  push(chunk: Chunk): void {
-    this.chunks.push(new WaitingChunk(chunk));
-    this.shares.note(this, true);
-    this.heldBytes += memoryOf(chunk);
-  }
-
-  clear(): void {
-    this.chunks.length = 0;
-    this.shares.note(this, false);
-    this.heldBytes = 0;
-    this.decoded = null;
-  }
-
-  /**
-   * Whether the opened chunks may stay decompressed while other partitions are decided. Not where all queues
-   * together hold too many decompressed bytes.
-   */
+  /** Whether the opened chunks may stay decompressed while other partitions are decided. */
   get mayStayOpen(): boolean {
-    return !this.shares.isTooMuchOpen;
+    return this.shares.decompressedBytes <= MAX_KEPT_OPEN_BYTES;
   }
 
-  /** Memory of the decompressed chunks, which are those at the head. */
   get decompressedBytes(): number {
-    let bytes = 0;
-    for (const chunk of this.chunks) {
-      if (!chunk.isOpen) break;
-      bytes += chunk.decompressedBytes;
-    }
-    return bytes;
+    return this.chunks.reduce((sum, { decompressedBytes }) => sum + decompressedBytes, 0);
+  }
+
+  /** Memory of the chunks that no batch has read from. */
+  get unreadBytes(): number {
+    const unread = this.chunks.slice(this.chunks.findLastIndex(({ recordsRead }) => recordsRead > 0) + 1);
+    return unread.reduce((sum, { memory }) => sum + memory, 0);
   }
 
   /** Whether the next chunk may be large. One small chunk among large ones changes little. */
   get hasLargeChunks(): boolean {
     return this.expectedBytes > LARGE_CHUNK_BYTES;
+  }
+
+  push(chunk: Chunk): void {
+    const waiting = new WaitingChunk(chunk);
+    this.chunks.push(waiting);
+    this.heldBytes += waiting.memory;
+    this.shares.note(this);
+  }
+
+  clear(): void {
+    this.chunks.length = 0;
+    this.heldBytes = 0;
+    this.requesting = null;
+    this.shares.note(this);
   }
 
   /**
@@ -157,70 +151,42 @@ export class RecordQueue {
     behind: number,
     mayOpen = true,
   ): Promise<ReadRecords | { readonly requesting: Promise<ReadRecords> }> {
-    const { decoded } = this;
-    if (decoded !== null && behind === 0) {
-      this.decoded = null;
-      return { ...decoded, envelopes: decoded.envelopes.slice(0, maxRecords) };
+    if (this.requesting !== null && behind === 0) {
+      const { envelopes, bytes } = await this.requesting;
+      this.requesting = null;
+      return { envelopes: envelopes.slice(0, maxRecords), bytes };
     }
     const records = await this.peek(maxRecords, maxBytes, behind, mayOpen);
     const bytes = records.reduce((sum, { size }) => sum + RECORD_OVERHEAD_BYTES + size, 0);
-    let isRequesting = false;
-    const decoding = decodeRecords(records, this.wireFormat, (answer) => {
-      isRequesting = true;
-      return answer;
-    }).then((envelopes) => ({ envelopes, bytes }));
-    if (!isRequesting) return decoding;
-    // Nobody waits for it where the part is read ahead.
-    decoding.catch(() => undefined);
-    return { requesting: decoding };
-  }
-
-  /** Keeps records for the next call of `decode`. */
-  keepDecoded(decoded: ReadRecords): void {
-    this.decoded = decoded;
+    const envelopes = decodeRecords(records, this.wireFormat);
+    if (!(envelopes instanceof Promise)) return { envelopes, bytes };
+    return { requesting: envelopes.then((decoded) => ({ envelopes: decoded, bytes })) };
   }
 
   /**
    * Reads records at the head of the queue, or behind the first `behind` records, which earlier calls have
-   * read. Stops at `maxRecords`, and once the records hold `maxBytes`.
+   * read. Stops at `maxRecords`, and once the records hold `maxBytes`. Records in front may be removed
+   * meanwhile.
    *
    * Opens no further chunk once `maxBytes` are decompressed: each record keeps its whole decompressed chunk
    * in memory. Returns the records before a chunk that cannot be opened now, so they need not wait for it.
-   * The caller removes nothing from the queue meanwhile: see `untilRead`.
    *
    * @param mayOpen false: reads opened chunks only
    * @throws where the first chunk to read cannot be opened
    */
-  peek(maxRecords: number, maxBytes: number, behind = 0, mayOpen = true): Promise<StreamRecord[]> {
-    const peeked = this.read(maxRecords, maxBytes, behind, mayOpen);
-    const done = (): void => {
-      this.peeking = null;
-    };
-    this.peeking = peeked.then(done, done);
-    return peeked;
-  }
-
-  /** Resolves when no read is in progress. */
-  async untilRead(): Promise<void> {
-    while (this.peeking !== null) await this.peeking;
-  }
-
-  private async read(
-    maxRecords: number,
-    maxBytes: number,
-    behind: number,
-    mayOpen: boolean,
-  ): Promise<StreamRecord[]> {
+  async peek(maxRecords: number, maxBytes: number, behind = 0, mayOpen = true): Promise<StreamRecord[]> {
     const head: StreamRecord[] = [];
     let bytes = 0;
     let decompressed = 0;
     let skip = behind;
-    for (const chunk of this.chunks) {
+    // A copy: chunks in front may be removed while one is opened.
+    for (const chunk of [...this.chunks]) {
       const skipped = Math.min(skip, chunk.recordsRead);
       skip -= skipped;
-      for (let index = skipped; ; index++) {
+      const from = chunk.recordsRemoved + skipped;
+      for (let index = from; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
-        if (index === skipped && head.length > 0 && decompressed >= maxBytes) return head;
+        if (index === from && head.length > 0 && decompressed >= maxBytes) return head;
         if (!chunk.isOpen) {
           if (!mayOpen) return head;
           try {
@@ -241,17 +207,6 @@ export class RecordQueue {
     return head;
   }
 
-  /** Memory of the chunks that no batch has read from. */
-  get unreadBytes(): number {
-    let unread = 0;
-    for (let index = this.chunks.length - 1; index >= 0; index--) {
-      const waiting = this.chunks[index];
-      if (waiting === undefined || waiting.recordsRead > 0) break;
-      unread += memoryOf(waiting.chunk);
-    }
-    return unread;
-  }
-
   /**
    * Removes records from the head after `peek` has returned them. Also removes opened chunks without further
    * records.
@@ -266,18 +221,14 @@ export class RecordQueue {
       left -= removed.length;
       const last = removed.at(-1);
       if (last !== undefined) nextOffset = last.offset + 1;
-      if (first.recordAt(0) !== null) break;
+      if (first.recordAt(first.recordsRemoved) !== null) break;
       nextOffset = first.chunk.nextOffset;
-      this.heldBytes -= memoryOf(first.chunk);
+      this.heldBytes -= first.memory;
       this.chunks.shift();
-      this.shares.note(this, !this.isEmpty);
     }
+    this.shares.note(this);
     return nextOffset;
   }
-}
-
-function memoryOf({ bytes }: Chunk): number {
-  return CHUNK_OVERHEAD_BYTES + bytes;
 }
 
 const EMPTY: RecordCursor = { bytes: 0, next: () => null };
@@ -288,6 +239,7 @@ class WaitingChunk {
   private nextOffset: number | undefined;
   /** Records that were read and not removed: those of the batches in flight. */
   private readonly records: StreamRecord[] = [];
+  recordsRemoved = 0;
 
   constructor(readonly chunk: Chunk) {}
 
@@ -295,8 +247,8 @@ class WaitingChunk {
     return this.cursor !== null;
   }
 
-  async open(): Promise<void> {
-    this.cursor = await this.chunk.open(this.nextOffset);
+  get memory(): number {
+    return CHUNK_OVERHEAD_BYTES + this.chunk.bytes;
   }
 
   get decompressedBytes(): number {
@@ -308,16 +260,21 @@ class WaitingChunk {
     return this.records.length;
   }
 
+  async open(): Promise<void> {
+    this.cursor = await this.chunk.open(this.nextOffset);
+  }
+
   close(): void {
     this.cursor = null;
     this.records.length = 0;
   }
 
   /**
-   * A record, counted from the first that is not removed; null behind the last one. Callers ask for records
-   * in order.
+   * The record with this number in the chunk; null behind the last one. Callers ask for records in order, and
+   * for none that is removed.
    */
-  recordAt(index: number): StreamRecord | null {
+  recordAt(number: number): StreamRecord | null {
+    const index = number - this.recordsRemoved;
     if (index === this.records.length) {
       const next = this.cursor?.next() ?? null;
       if (next === null) {
@@ -338,6 +295,7 @@ class WaitingChunk {
     const removed = this.records.splice(0, count);
     const last = removed.at(-1);
     if (last !== undefined) this.nextOffset = last.offset + 1;
+    this.recordsRemoved += removed.length;
     return removed;
   }
 }

@@ -5,6 +5,7 @@
  * Partitions are independent: an undecided partition waits while the others go on (docs/rules.md, U1-U6).
  */
 
+import { observed } from '../intake/batch-metrics';
 import type { SourceListener } from '../kafka/port';
 import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
@@ -48,7 +49,7 @@ export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger, metrics } = deps;
   const committer = makeCommitter(deps);
   let lanes = new Map<string, Lane>();
-  const pipeline = new Pipeline(deps, () => lanes.values());
+  const pipeline = new Pipeline({ ...deps, intake: observed(deps.intake, deps) }, () => lanes.values());
   let joined = false;
   let stopping = false;
   /**
@@ -75,7 +76,7 @@ export function makeStream(deps: StreamDeps): Stream {
         committer,
         queueShares: new QueueShares(),
         onActive: markActive,
-        onReady: (lane: Lane) => pipeline.onReady(lane),
+        onReady: () => pipeline.onReady(),
       };
       for (const partition of partitions) lanes.set(keyOf(partition), new Lane(partition, deps, shared));
       joined = true;

@@ -247,7 +247,7 @@ export function makeDecide(deps: DecideDeps) {
     source: TopicPartition,
     records: readonly StreamRecord[],
   ): Promise<readonly Answer[]> {
-    const envelopes = await decodeRecords(records, wireFormat, (needed) => needed);
+    const envelopes = await decodeRecords(records, wireFormat);
     const [result] = await intake.decide([{ origin: source, envelopes }]);
     if (result === undefined) throw new Error('a part of a batch has no result');
     const { answers, undecided } = result;

@@ -1,0 +1,249 @@
+/**
+ * The parts of a lane: the records that batches have taken from its queue, and that are not answered yet.
+ * They stay in the queue until they are decided, so that they can be read again.
+ *
+ *     gathering ──▶ sent ──▶ ended ──▶ settled ──▶ answered
+ *         └───────────┴─────────┴── the part in front is not decided as a whole ──▶ void
+ *
+ * Behind a part that is sent, one part may be read ahead. Parts settle in their order, whichever ends first.
+ * The records of a void part are begun again.
+ */
+import type { Envelope, Section } from '../intake/delivery';
+import type { IntakeResult } from '../intake/intake';
+import { mayBeTooEarly, mayBeTooLarge, NotTogether } from '../intake/undecided';
+import { asError } from '../lib/errors';
+import type { TopicPartition } from '../lib/topic-partition';
+import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
+import type { StreamDeps } from './deps';
+import type { FirstRecord, LanePosition } from './position';
+import type { RecordQueue } from './record-queue';
+
+/** Records of a batch, or room for them. */
+export interface BatchSize {
+  events: number;
+  bytes: number;
+}
+
+const NOTHING: BatchSize = { events: 0, bytes: 0 };
+
+/** The records have to be begun again, at once: the part was void, or left its batch. */
+export const AGAIN = Symbol('again');
+
+export interface PartResult {
+  /** The decided records, from the first on; null where not even the first record could be decided. */
+  readonly decided: DecidedPrefix | null;
+  /** What happens to the rest of the records, or why they could not be decided; null where none is left. */
+  readonly rest: Error | typeof AGAIN | null;
+}
+
+const BEGUN_AGAIN: PartResult = { decided: null, rest: AGAIN };
+
+/** The decided records at the beginning of a part. Also covers a fetch without records. */
+export interface DecidedPrefix {
+  readonly toPublish: readonly PublishedAnswer[];
+  /** The offset where the next part begins. */
+  readonly nextOffset: number;
+  /** One past the last decided record; null where there was no record. */
+  readonly decidedUpTo: number | null;
+}
+
+/** The records of one partition in a batch. */
+export class Part implements Section<TopicPartition> {
+  /** Its records so far. None once it has settled: it may wait long to be answered. */
+  envelopes: Envelope[] = [];
+  first: FirstRecord | undefined;
+  /** One past the last record, once all writes of the batch are sent to the store. */
+  sentUpTo: number | null = null;
+  isVoid = false;
+  /** Settles after the part in front, once the decided records are removed from the queue. */
+  readonly result = Promise.withResolvers<PartResult>();
+
+  /**
+   * @param isAhead begun before the part in front of it was answered
+   * @param maxEvents the most records that it may hold
+   * @param expectedUpTo how far the store must have decided the partition before this part
+   */
+  constructor(
+    readonly origin: TopicPartition,
+    readonly isAhead: boolean,
+    readonly maxEvents: number,
+    public expectedUpTo: number,
+  ) {
+    // The lane gets the error once it waits for this part.
+    this.result.promise.catch(() => undefined);
+  }
+
+  /** It has all records that it may hold. */
+  get isFull(): boolean {
+    return this.envelopes.length >= this.maxEvents;
+  }
+}
+
+/**
+ * The most records of a partition in its first batch. Each later batch may have twice as many. A small first
+ * batch keeps conflicts cheap: workers that start together may open the same rounds, and then decide their
+ * batches again. A part that could not be decided is retried with half its records, because a slow store may
+ * manage fewer in time.
+ */
+const FIRST_PART_EVENTS = 250;
+
+export class Parts {
+  /** The one that is answered next, and one that is read ahead. */
+  private parts: Part[] = [];
+  /** The most records in the next part. */
+  private maxEvents = FIRST_PART_EVENTS;
+  /**
+   * The store is where the last part ended, and would notice missing records before the next part. False
+   * while all decided records were redeliveries. The store may then have decided later records already: of an
+   * older log under the same name, or behind a gap.
+   */
+  private isContinuous = false;
+
+  constructor(
+    private readonly partition: TopicPartition,
+    private readonly queue: RecordQueue,
+    private readonly position: LanePosition,
+    private readonly deps: Pick<StreamDeps, 'batchEvents' | 'publishVerdicts'>,
+    private readonly stopSignal: AbortSignal,
+  ) {}
+
+  /** The part that is answered next. */
+  get front(): Part | undefined {
+    return this.parts[0];
+  }
+
+  /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
+  get bytesAhead(): number {
+    const [front, ahead] = this.parts;
+    const mayReadAhead = front !== undefined && front.sentUpTo !== null && ahead === undefined;
+    return mayReadAhead && this.isContinuous && !this.stopSignal.aborted ? this.queue.unreadBytes : 0;
+  }
+
+  begin(): Part {
+    const front = this.parts.at(-1);
+    const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
+    const part = new Part(this.partition, front !== undefined, this.maxEvents, expectedUpTo);
+    this.parts.push(part);
+    return part;
+  }
+
+  /**
+   * Reads and decodes further records of a part, without removing them from the queue.
+   *
+   * @param mayOpen whether a further chunk may be decompressed
+   * @returns the number of these records and the memory that they keep. Null where the part has ended: its
+   * first record cannot be read, or needs a schema first
+   */
+  async read(part: Part, limit: BatchSize, mayOpen: boolean): Promise<BatchSize | null> {
+    const isBegin = part.envelopes.length === 0;
+    try {
+      return await this.readOn(part, limit, mayOpen);
+    } catch (error) {
+      // The records before these are decided; the next part of the lane meets the error again.
+      if (!isBegin) return NOTHING;
+      this.end(part, { answers: [], undecided: asError(error) });
+      return null;
+    }
+  }
+
+  /** As `read`. @throws where the first of these records cannot be read */
+  private async readOn(part: Part, limit: BatchSize, mayOpen: boolean): Promise<BatchSize | null> {
+    const behind = this.parts.reduce((sum, { envelopes }) => sum + envelopes.length, 0);
+    const most = Math.min(limit.events, part.maxEvents - part.envelopes.length);
+    const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
+    if ('requesting' in read) {
+      if (part.envelopes.length > 0) return NOTHING;
+      if (part !== this.front || this.queue.mayStayOpen) {
+        // The batch goes on without the partition. A part that is read ahead is read again in its turn.
+        if (part === this.front) this.queue.requesting = read.requesting;
+        this.end(part, AGAIN);
+        return null;
+      }
+    }
+    const { envelopes, bytes } = 'requesting' in read ? await read.requesting : read;
+    const size = { events: envelopes.length, bytes };
+    part.envelopes.push(...envelopes);
+    const [first] = part.envelopes;
+    part.first ??= first && { offset: first.offset, timestamp: first.timestamp };
+    // The part may have become the front one during the reads.
+    if (part !== this.front) return size;
+    this.position.onFront(part.first);
+    // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
+    if (!this.position.isConfirmed && !this.stopSignal.aborted) {
+      await this.position.confirm(part.first);
+      part.expectedUpTo = this.position.expectedUpTo ?? 0;
+    }
+    return size;
+  }
+
+  /** Ends a part. Its result settles after the result of the part in front of it. */
+  end(part: Part, result: IntakeResult | typeof AGAIN): void {
+    part.result.resolve(this.settle(part, result, this.parts[this.parts.indexOf(part) - 1]));
+  }
+
+  private async settle(
+    part: Part,
+    result: IntakeResult | typeof AGAIN,
+    front: Part | undefined,
+  ): Promise<PartResult> {
+    await front?.result.promise.catch(() => {
+      part.isVoid = true;
+    });
+    const settled = part.isVoid || result === AGAIN ? BEGUN_AGAIN : this.removeDecided(part, result);
+    part.envelopes = [];
+    const ahead = this.parts[this.parts.indexOf(part) + 1];
+    if (settled.rest !== null) {
+      this.isContinuous = false;
+      if (ahead !== undefined) ahead.isVoid = true;
+    }
+    if (ahead === undefined) this.queue.trimOpened();
+    return settled;
+  }
+
+  /** Removes the decided records of a part from the queue. */
+  private removeDecided(part: Part, { answers, undecided }: IntakeResult): PartResult {
+    if (undecided === null) this.isContinuous ||= answers.some(({ decision }) => !decision.redelivered);
+    const isDecided = undecided === null || answers.length > 0;
+    // The part in front was not answered yet, so the store may have been asked too early.
+    const isTooEarly = part.isAhead && mayBeTooEarly(undecided);
+    if (!isTooEarly) this.resize(part.envelopes.length, isDecided ? null : undecided);
+    const rest = isTooEarly ? AGAIN : undecided;
+    if (!isDecided) return { decided: null, rest };
+    return {
+      decided: {
+        // Publishing may take long, so records kept until then would use memory.
+        toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
+        nextOffset: this.queue.remove(answers.length),
+        decidedUpTo: endOf(answers.at(-1)?.envelope),
+      },
+      rest,
+    };
+  }
+
+  /** @param undecided why no record of the last part could be decided; null where some were */
+  private resize(events: number, undecided: Error | null): void {
+    if (events === 0 || undecided instanceof NotTogether) return;
+    const isTooLarge = undecided !== null && mayBeTooLarge(undecided);
+    const most = this.maxEvents;
+    this.maxEvents = isTooLarge ? Math.max(1, events >> 1) : Math.min(most, this.deps.batchEvents) * 2;
+  }
+
+  /** Waits for the result of the front part, and removes it. */
+  async answered(): Promise<PartResult> {
+    const result = await this.parts[0]?.result.promise;
+    this.parts.shift();
+    return result ?? BEGUN_AGAIN;
+  }
+
+  /** Waits until no part is in flight, and discards the results. The records are read again. */
+  async abort(): Promise<void> {
+    this.isContinuous = false;
+    for (const part of this.parts) part.isVoid = true;
+    await Promise.allSettled(this.parts.map(({ result }) => result.promise));
+    this.parts = [];
+  }
+}
+
+export function endOf(last: Pick<Envelope, 'offset'> | undefined): number | null {
+  return last === undefined ? null : last.offset + 1;
+}
