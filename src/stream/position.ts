@@ -38,23 +38,26 @@ export interface PartitionStatus extends TopicPartition {
 /** The fields of a part's first record that are kept. The whole record would keep its fetch in memory. */
 export type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
 
+/**
+ * How far the store must have decided the partition. A part may begin where that is known:
+ *
+ *     unknown, mirrored ──the store has answered──▶ known ◀──committed── rewound
+ *              └──────────────decisions are lost──────┴─────────────────────▲
+ */
+type Expectation =
+  /** `upTo` is 0 where the worker that committed the offset left it out. See `OffsetToCommit`. */
+  | { readonly type: 'known' | 'rewound'; readonly upTo: number }
+  /** No worker has set the offset: the store has to be asked. */
+  | { readonly type: 'unknown'; readonly upTo: null }
+  /** A mirror translated offset and note from another cluster: the store has to be asked about the note. */
+  | { readonly type: 'mirrored'; readonly upTo: null; readonly note: CommitNote };
+
 export class LanePosition {
+  private expected: Expectation = { type: 'known', upTo: 0 };
   /** First offset and high watermark of the partition, as a broker last reported them. */
   private log: { readonly start: number; readonly highWatermark: number } | null = null;
   /** The offset where the next part begins. */
   private nextOffset: number | null = null;
-  /**
-   * See `OffsetToCommit`. 0 where the worker that committed the offset left it out. Null where no worker has
-   * set the offset: then the store has to be asked.
-   */
-  private decidedUpTo: number | null = 0;
-  /**
-   * The note beside an offset that a mirror translated from another cluster. Null for any other offset, and
-   * once the store has answered about the note.
-   */
-  private mirroredNote: CommitNote | null = null;
-  /** The offset to rewind to after the store lost decisions, until the group has committed it; else null. */
-  private uncommittedRewind: number | null = null;
   private waitsSince: number | null = null;
   /** Since when the high watermark is beyond the records that can be fetched, in milliseconds since 1970. */
   private heldUpSince: number | null = null;
@@ -67,20 +70,19 @@ export class LanePosition {
 
   /** How far the store must have decided the partition; null where the store has to be asked. */
   get expectedUpTo(): number | null {
-    return this.decidedUpTo;
+    return this.expected.upTo;
   }
 
-  /** Whether a part may begin: the store was asked where that is needed, and a rewind is committed. */
   get isConfirmed(): boolean {
-    return this.decidedUpTo !== null && this.uncommittedRewind === null;
+    return this.expected.type === 'known';
   }
 
   /** See `SourceListener.onPositioned`. */
-  start(offset: number | null, expectedUpTo: number | null, cluster: string): void {
+  start(offset: number | null, upTo: number | null, cluster: string): void {
     this.nextOffset = offset;
-    const isMirrored = expectedUpTo !== null && cluster !== this.deps.cluster.name;
-    this.mirroredNote = isMirrored ? { upTo: expectedUpTo, cluster } : null;
-    this.decidedUpTo = isMirrored ? null : expectedUpTo;
+    if (upTo === null) this.expected = { type: 'unknown', upTo };
+    else if (cluster === this.deps.cluster.name) this.expected = { type: 'known', upTo };
+    else this.expected = { type: 'mirrored', upTo: null, note: { upTo, cluster } };
   }
 
   onHighWatermark(highWatermark: number, start: number, isIdle: boolean): void {
@@ -125,19 +127,31 @@ export class LanePosition {
    * store does not answer now
    */
   async confirm(first: FirstRecord | undefined): Promise<void> {
-    await this.commitRewind();
-    if (first === undefined) return;
-    this.decidedUpTo ??= await (this.mirroredNote === null
-      ? this.readDecidedBefore(first.offset)
-      : this.continueFromMirror(this.mirroredNote, first.offset));
+    const upTo = await this.confirmedUpTo(first);
+    if (upTo !== null) this.expected = { type: 'known', upTo };
+  }
+
+  private async confirmedUpTo(first: FirstRecord | undefined): Promise<number | null> {
+    const { expected } = this;
+    switch (expected.type) {
+      case 'rewound':
+        await this.commitRewind(expected.upTo);
+        return expected.upTo;
+      case 'unknown':
+        return first === undefined ? null : await this.readDecidedBefore(first.offset);
+      case 'mirrored':
+        return first === undefined ? null : await this.continueFromMirror(expected.note, first.offset);
+      case 'known':
+        return expected.upTo;
+    }
   }
 
   /** Moves behind decided records. @returns the offset to commit */
   advance(nextOffset: number, decidedUpTo: number | null): OffsetToCommit {
-    this.decidedUpTo = decidedUpTo ?? this.decidedUpTo;
+    if (decidedUpTo !== null) this.expected = { type: 'known', upTo: decidedUpTo };
     this.nextOffset = nextOffset;
     this.heldUpSince = null;
-    return this.offsetToCommit(nextOffset, this.decidedUpTo);
+    return this.offsetToCommit(nextOffset);
   }
 
   /** Reads the partition again from the first decision that the store has lost. */
@@ -147,19 +161,11 @@ export class LanePosition {
     // records are answered again, and their verdicts published.
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.rewindTo(this.partition, to);
-    logger.error(
-      {
-        ...this.partition,
-        from: this.mirroredNote?.upTo ?? this.decidedUpTo,
-        ...clusterOf(this.mirroredNote),
-        to,
-      },
-      'the store has lost decided events; reading them again',
-    );
-    this.decidedUpTo = to;
-    this.mirroredNote = null;
+    const { note } = this;
+    const from = { from: note?.upTo ?? this.expectedUpTo, ...clusterOf(note) };
+    logger.error({ ...this.partition, ...from, to }, 'the store has lost decided events; reading them again');
     this.nextOffset = to;
-    this.uncommittedRewind = to;
+    this.expected = { type: 'rewound', upTo: to };
   }
 
   /**
@@ -169,10 +175,10 @@ export class LanePosition {
    * @throws where the store does not answer now
    */
   async findLostElsewhere(): Promise<number | null> {
-    const { mirroredNote: note } = this;
+    const { note } = this;
     if (note === null) return null;
     const { isKnown, decidedUpTo } = await this.readMirroredOffset(note);
-    return isKnown || this.mirroredNote !== note ? null : decidedUpTo;
+    return isKnown || this.note !== note ? null : decidedUpTo;
   }
 
   /**
@@ -182,17 +188,12 @@ export class LanePosition {
    *
    * @throws RewindNotCommitted where Kafka does not accept the commit now
    */
-  private async commitRewind(): Promise<void> {
-    if (this.uncommittedRewind === null) return;
-    const offset = this.uncommittedRewind;
+  private async commitRewind(to: number): Promise<void> {
     try {
-      await this.committer.commitNow(this.offsetToCommit(offset, offset));
-    } catch (error) {
-      throw new RewindNotCommitted(`cannot commit the rewound offset ${offset}: ${messageOf(error)}`, {
-        cause: error,
-      });
+      await this.committer.commitNow(this.offsetToCommit(to));
+    } catch (cause) {
+      throw new RewindNotCommitted(`cannot commit the rewound offset ${to}: ${messageOf(cause)}`, { cause });
     }
-    this.uncommittedRewind = null;
   }
 
   /**
@@ -231,7 +232,6 @@ export class LanePosition {
       { ...this.partition, offset, ...clusterOf(note), decidedThere: note.upTo },
       'the partition continues from another Kafka cluster',
     );
-    this.mirroredNote = null;
     return Math.min(decidedUpTo, offset);
   }
 
@@ -240,25 +240,23 @@ export class LanePosition {
     return readMirroredOffset(readDecidedUpTo, cluster, this.partition, note);
   }
 
+  /** The note of another cluster, while the store has to be asked about it. */
+  private get note(): CommitNote | null {
+    return this.expected.type === 'mirrored' ? this.expected.note : null;
+  }
+
   /**
-   * An offset with the note to commit beside it, for a partition that is decided up to `expectedUpTo`. It is
-   * null, and a mirrored note stays, until a record has arrived: only then is the store asked. The next owner
-   * of the partition asks it otherwise.
+   * An offset with the note to commit beside it. Where the store has to be asked, `expectedUpTo` is null, and
+   * a mirrored note stays, until a record arrives. The next owner of the partition asks the store otherwise.
    */
-  private offsetToCommit(offset: number, expectedUpTo: number | null): OffsetToCommit {
-    if (this.mirroredNote !== null)
-      return {
-        ...this.partition,
-        offset,
-        expectedUpTo: this.mirroredNote.upTo,
-        cluster: this.mirroredNote.cluster,
-      };
-    return { ...this.partition, offset, expectedUpTo, cluster: this.deps.cluster.name };
+  private offsetToCommit(offset: number): OffsetToCommit {
+    const { upTo, cluster } = this.note ?? { upTo: this.expectedUpTo, cluster: this.deps.cluster.name };
+    return { ...this.partition, offset, expectedUpTo: upTo, cluster };
   }
 }
 
 /** When a record was written, in milliseconds since 1970. Null where its producer left out the time. */
-export function timeOf({ timestamp }: FirstRecord): number | null {
+function timeOf({ timestamp }: FirstRecord): number | null {
   const time = Number(timestamp);
   return time > 0 ? time : null;
 }
