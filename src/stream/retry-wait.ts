@@ -1,6 +1,6 @@
 /**
- * How long an undecided partition waits before it retries, with the log lines and metrics of the wait
- * (docs/rules.md, U2).
+ * How long an undecided partition waits before it retries, with the log lines of the wait (docs/rules.md,
+ * U2).
  */
 
 import { backoffMs } from '../lib/backoff';
@@ -49,9 +49,9 @@ export class RetryWait {
   async afterFailure(error: unknown, cause: UndecidedCause, stopSignal: AbortSignal): Promise<void> {
     const { clock, logger, metrics } = this.deps;
     if (stopSignal.aborted) return;
-    const { since = clock.now(), failures: before = 0 } = this.failing ?? {};
+    const { since, failures: before } = this.failing ?? { since: clock.now(), failures: 0 };
     const failures = before + 1;
-    this.setFailing({ since, failures, error, cause });
+    this.failing = { since, failures, error, cause };
     metrics.retries.inc({ class: 'undecided' });
     const waitMs = backoffMs(failures);
     logger.warn({ ...this.partition, failures, waitMs, error: messageOf(error) }, 'partition is undecided');
@@ -79,21 +79,11 @@ export class RetryWait {
     if (this.failing === null) return;
     const { failures } = this.failing;
     this.deps.logger.info({ ...this.partition, failures }, 'partition is no longer undecided');
-    this.setFailing(null);
+    this.failing = null;
   }
 
-  /** Forgets the failures: the loop of this partition stops. */
+  /** Forgets the failures: the partition stops. */
   clear(): void {
-    this.setFailing(null);
-  }
-
-  private setFailing(failing: typeof this.failing): void {
-    const { undecidedPartitions, pausedPartitions } = this.deps.metrics;
-    const { topic } = this.partition;
-    if (this.failing !== null) undecidedPartitions.dec();
-    if (this.failing?.cause === 'limit') pausedPartitions.dec({ topic });
-    if (failing !== null) undecidedPartitions.inc();
-    if (failing?.cause === 'limit') pausedPartitions.inc({ topic });
-    this.failing = failing;
+    this.failing = null;
   }
 }

@@ -84,6 +84,10 @@ export function observeState(
   metrics.fetchAgeSeconds.set(stream.fetchAgeMs() / 1000);
   metrics.lagRecords.reset();
   metrics.lagSeconds.reset();
+  metrics.undecidedPartitions.set(statuses.filter(({ undecided }) => undecided !== null).length);
+  metrics.pausedPartitions.reset();
+  for (const { topic, undecided } of statuses)
+    metrics.pausedPartitions.inc({ topic }, undecided?.cause === 'limit' ? 1 : 0);
   for (const cause of UNDECIDED_CAUSES) metrics.undecidedSeconds.set({ cause }, 0);
   const oldest = new Map<string, number>();
   for (const { topic, partition, lag, waitsSince, undecided } of statuses) {

@@ -22,6 +22,7 @@ import type { Decoded } from '../../../src/schema-registry/wire-format';
 import { decodeRecords } from '../../../src/stream/decoding';
 import type { StreamDeps } from '../../../src/stream/deps';
 import { makeStream, STORE_CHECK_MS, type Stream } from '../../../src/stream/stream';
+import { observeState } from '../../../src/stream/worker-metrics';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { makeMetrics } from '../../../src/telemetry/metrics';
 import { aFramedValue, chunkOf, streamRecord } from '../../support/chunk';
@@ -229,7 +230,11 @@ function setUp(options: {
     deliverBytes(to: number, offset: number, bytes: number) {
       listener().onChunk(chunkOf(partition(to), [streamRecord(offset, Buffer.alloc(bytes))]));
     },
-    undecidedPartitions: async () => (await metrics.undecidedPartitions.get()).values[0]?.value,
+    /** The value of a gauge for each topic, as a scrape shows it. */
+    async gauge(name: 'undecidedPartitions' | 'pausedPartitions') {
+      observeState(metrics, stream, { hit: 0, miss: 0, failure: 0 });
+      return (await metrics[name].get()).values.map(({ value }) => value);
+    },
   };
 }
 
@@ -280,12 +285,12 @@ describe('an undecided partition', () => {
   it('does not stop the other partitions [U3]', async () => {
     const decide: Decide = (from, envelopes) =>
       (from.partition === 0 ? storeIsDown : decideAll)(from, envelopes);
-    const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide });
+    const { clock, source, stream, assign, deliver, gauge } = setUp({ decide });
     await assign(0, 1, 2);
     for (const to of [0, 1, 2]) deliver(to, [0, 1]);
     await clock.pass(10 * SECOND);
     expect(source.commits).toEqual(['t/1 2', 't/2 2']);
-    expect(await undecidedPartitions()).toBe(1);
+    expect(await gauge('undecidedPartitions')).toEqual([1]);
     expect(stream.undecided()).toEqual([
       { ...partition(0), failures: 4, sinceMs: 10 * SECOND, because: 'the store is down', cause: 'worker' },
     ]);
@@ -314,7 +319,7 @@ describe('an undecided partition', () => {
   });
 
   it('stops waiting when the worker stops, and commits nothing of its batch [U2]', async () => {
-    const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide: storeIsDown });
+    const { clock, source, stream, assign, deliver, gauge } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
     await clock.pass(20 * SECOND);
@@ -326,17 +331,17 @@ describe('an undecided partition', () => {
     expect(inTime).toBe(true);
     expect(source.stopped).toBe(true);
     expect(source.commits).toEqual([]);
-    expect(await undecidedPartitions()).toBe(0);
+    expect(await gauge('undecidedPartitions')).toEqual([0]);
   });
 
   it('stops waiting once it is revoked; its next owner starts at 1 s [U2]', async () => {
-    const { clock, source, assign, deliver, state, undecidedPartitions } = setUp({ decide: storeIsDown });
+    const { clock, source, assign, deliver, state, gauge } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
     await clock.pass(20 * SECOND);
     await assign(1);
     await settle();
-    expect(await undecidedPartitions()).toBe(0);
+    expect(await gauge('undecidedPartitions')).toEqual([0]);
     await assign(0, 1);
     deliver(0, [0]);
     await clock.pass(1.5 * SECOND);
@@ -839,14 +844,14 @@ describe('memory', () => {
 
   it('the status shows why a partition waits, and counts the partitions of paused topics [U7]', async () => {
     let failure = new Error('the store is down');
-    const { clock, stream, state, metrics, assign, deliver } = setUp({
+    const { clock, stream, state, gauge, assign, deliver } = setUp({
       decide: async () => ({ answers: [], undecided: failure }),
     });
-    const paused = async () => (await metrics.pausedPartitions.get()).values.map(({ value }) => value);
+    const paused = () => gauge('pausedPartitions');
     await assign(0, 1);
     deliver(0, [0]);
     await clock.pass(0);
-    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['the store is down', []]);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['the store is down', [0]]);
     failure = new TopicPaused('topic t is paused');
     deliver(1, [0]);
     await clock.pass(1 * SECOND);
