@@ -43,19 +43,6 @@ export interface JudgeDeps {
 /** The options of a batch that pass to the ledger unchanged. */
 export type BatchOptions = Pick<LedgerBatch, 'contended' | 'whenSent'>;
 
-/**
- * Judges and decides a batch in one transaction.
- *
- * @param panic the error, where the only event of the batch is to become a panic
- * @returns the answers, section by section
- * @throws the reason why the batch is undecided, see undecided.ts and failures.ts
- */
-export type JudgeAndDecide = (
-  sections: readonly Section[],
-  options: BatchOptions,
-  panic?: string,
-) => Promise<readonly Answer[]>;
-
 export function makeJudgeAndDecide({
   ledger,
   references,
@@ -63,16 +50,24 @@ export function makeJudgeAndDecide({
   isPublished = false,
   rejectLimit,
   sharedRounds,
-}: JudgeDeps): JudgeAndDecide {
+}: JudgeDeps) {
+  /**
+   * Judges and decides a batch in one transaction.
+   *
+   * @param panic the error, where the only event of the batch is to become a panic
+   * @returns the answers, section by section
+   * @throws the reason why the batch is undecided, see undecided.ts and failures.ts
+   */
   async function judgeAndDecide(
     sections: readonly Section[],
     options: BatchOptions,
     panic?: string,
   ): Promise<readonly Answer[]> {
     const numbered = await Promise.all(
-      sections.map(async ({ origin, ...section }) => ({
-        ...section,
+      sections.map(async ({ origin, envelopes, expectedUpTo }) => ({
         origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
+        envelopes,
+        expectedUpTo,
       })),
     );
     // A paused topic waits for new reference data.
