@@ -112,10 +112,7 @@ export class Pipeline {
     const mayBeAlone = batches.filter(({ isAlone }) => isAlone).length < Math.max(1, partitionsAtOnce - 1);
     const isTurnOfOthers = !mayBeAlone || (this.wasAlone && together.length > 0);
     const [first] = isTurnOfOthers ? together : ready;
-    if (first?.isAlone) {
-      const lane = smallestNew(ready) ?? first;
-      return areLate || this.isLarge(lane.queue.bytes) ? [lane] : [];
-    }
+    if (first?.isAlone) return areLate || this.isLarge(first.queue.bytes) ? [first] : [];
     const mayReadAhead = areRoundsShared() || together.length === 0;
     const ahead = mayReadAhead ? [...this.lanes()].filter(({ parts }) => parts.bytesAhead > 0) : [];
     const bytes = ahead.reduce((sum, { parts }) => sum + parts.bytesAhead, bytesOf(together));
@@ -125,10 +122,9 @@ export class Pipeline {
   private async run(lanes: readonly Lane[]): Promise<void> {
     const { clock, areRoundsShared, batchEvents } = this.deps;
     const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), state: 'judging' };
-    const ended = new AbortController();
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;
-    void clock.sleep(LATE_AFTER_MS, ended.signal).then(() => {
+    const late = clock.after(LATE_AFTER_MS, () => {
       batch.state = 'late';
       this.schedulePump();
     });
@@ -136,7 +132,7 @@ export class Pipeline {
       await this.decide(batch, await gather(lanes, areRoundsShared(), batchEvents));
     } finally {
       this.inFlight.delete(batch);
-      ended.abort();
+      clock.cancel(late);
       this.schedulePump();
     }
   }
@@ -171,19 +167,15 @@ export class Pipeline {
   }
 }
 
-/** The ready lanes, in the order of their turns. */
-function inTurn(lanes: Iterable<Lane>): Lane[] {
-  const ready = [...lanes].filter(({ turn }) => turn !== null);
-  return ready.sort((a, b) => (a.turn ?? 0) - (b.turn ?? 0));
-}
-
 /**
- * Of the lanes without a batch so far, the one with the fewest bytes. Lanes with large chunks would delay it
- * at the start. A lane is new once, so the others wait for each lane once.
+ * The ready lanes, in the order of their turns. In front are new lanes that are alone, the one with the
+ * fewest bytes first: lanes with large chunks would delay it at the start. A lane is new once, so the others
+ * wait for each lane once.
  */
-function smallestNew(ready: readonly Lane[]): Lane | undefined {
-  const fresh = ready.filter(({ isAlone, isNew }) => isAlone && isNew);
-  return fresh.sort((a, b) => a.queue.bytes - b.queue.bytes)[0];
+function inTurn(lanes: Iterable<Lane>): Lane[] {
+  const key = (lane: Lane) => (lane.isAlone && lane.isNew ? lane.queue.bytes : Number.MAX_SAFE_INTEGER);
+  const ready = [...lanes].filter(({ turn }) => turn !== null);
+  return ready.sort((a, b) => key(a) - key(b) || (a.turn ?? 0) - (b.turn ?? 0));
 }
 
 function bytesOf(lanes: readonly Lane[]): number {
