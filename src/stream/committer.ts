@@ -13,20 +13,6 @@ const COMMIT_INTERVAL_MS = 100;
 /** Wait after a commit that failed. */
 const COMMIT_RETRY_MS = 1_000;
 
-export interface Committer {
-  enqueueCommit(offset: OffsetToCommit): void;
-  /**
-   * Resolves once the offset is committed. The caller decides no record of the partition meanwhile.
-   *
-   * @throws where Kafka does not accept the commit now, and where the group rebalances first
-   */
-  commitNow(offset: OffsetToCommit): Promise<void>;
-  /** Drops offsets that are not committed yet: they belong to a generation before the rebalance. */
-  discardPending(): void;
-  /** Resolves when all offsets are committed, or a commit failed. */
-  flush(): Promise<void>;
-}
-
 /** Offsets that are committed together, and the end of their commit. */
 class Commit {
   offsets = new Map<string, OffsetToCommit>();
@@ -39,67 +25,76 @@ class Commit {
 }
 
 /** Runs one commit at a time. Each commit includes all offsets that were enqueued during the one before. */
-export function makeCommitter({
-  source,
-  clock,
-  logger,
-}: Pick<StreamDeps, 'source' | 'clock' | 'logger'>): Committer {
-  let next = new Commit();
-  let generation = 0;
-  let committing: Promise<void> | null = null;
-  const flushing = new AbortController();
+export class Committer {
+  private next = new Commit();
+  private generation = 0;
+  private committing: Promise<void> | null = null;
+  private readonly flushing = new AbortController();
   /** Message of the last commit's error; null where it succeeded. */
-  let lastError: string | null = null;
+  private lastError: string | null = null;
 
-  async function commitPending(): Promise<void> {
-    while (next.offsets.size > 0) {
-      const sent = next;
-      const begunIn = generation;
-      next = new Commit();
-      let waitMs = COMMIT_INTERVAL_MS;
-      try {
-        await source.commit([...sent.offsets.values()]);
-        lastError = null;
-        sent.end.resolve();
-      } catch (error) {
-        // While Kafka refuses one partition, a commit may fail once a second: the same error is logged once.
-        if (lastError !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
-        lastError = messageOf(error);
-        if (generation === begunIn) next.offsets = new Map([...sent.offsets, ...next.offsets]);
-        sent.end.reject(error);
-        if (flushing.signal.aborted) break;
-        waitMs = COMMIT_RETRY_MS;
-      }
-      await clock.sleep(waitMs, flushing.signal);
+  constructor(private readonly deps: Pick<StreamDeps, 'source' | 'clock' | 'logger'>) {}
+
+  enqueueCommit(offset: OffsetToCommit): void {
+    this.next.offsets.set(keyOf(offset), offset);
+    void this.run();
+  }
+
+  /**
+   * Resolves once the offset is committed. The caller decides no record of the partition meanwhile.
+   *
+   * @throws where Kafka does not accept the commit now, and where the group rebalances first
+   */
+  commitNow(offset: OffsetToCommit): Promise<void> {
+    this.enqueueCommit(offset);
+    return this.next.end.promise;
+  }
+
+  /** Drops offsets that are not committed yet: they belong to a generation before the rebalance. */
+  discardPending(): void {
+    this.generation++;
+    this.next.end.reject(new Error('the group has rebalanced'));
+    this.next = new Commit();
+  }
+
+  /** Resolves when all offsets are committed, or a commit failed. */
+  async flush(): Promise<void> {
+    this.flushing.abort();
+    await this.run();
+  }
+
+  private run(): Promise<void> {
+    this.committing ??= Promise.resolve().then(() => this.commitPending());
+    return this.committing;
+  }
+
+  private async commitPending(): Promise<void> {
+    while (this.next.offsets.size > 0) {
+      const sent = this.next;
+      this.next = new Commit();
+      const isCommitted = await this.commit(sent, this.generation);
+      if (!isCommitted && this.flushing.signal.aborted) break;
+      await this.deps.clock.sleep(isCommitted ? COMMIT_INTERVAL_MS : COMMIT_RETRY_MS, this.flushing.signal);
     }
     // Synchronous with the check above, so that no offset is enqueued in between and left without a commit.
-    committing = null;
+    this.committing = null;
   }
 
-  function run(): Promise<void> {
-    committing ??= Promise.resolve().then(commitPending);
-    return committing;
+  private async commit(sent: Commit, begunIn: number): Promise<boolean> {
+    const { source, logger } = this.deps;
+    try {
+      await source.commit([...sent.offsets.values()]);
+      this.lastError = null;
+      sent.end.resolve();
+      return true;
+    } catch (error) {
+      // While Kafka refuses one partition, a commit may fail once a second: the same error is logged once.
+      if (this.lastError !== messageOf(error))
+        logger.warn({ error: messageOf(error) }, 'offset commit failed');
+      this.lastError = messageOf(error);
+      if (this.generation === begunIn) this.next.offsets = new Map([...sent.offsets, ...this.next.offsets]);
+      sent.end.reject(error);
+      return false;
+    }
   }
-
-  function enqueueCommit(offset: OffsetToCommit): void {
-    next.offsets.set(keyOf(offset), offset);
-    void run();
-  }
-
-  return {
-    enqueueCommit,
-    commitNow(offset) {
-      enqueueCommit(offset);
-      return next.end.promise;
-    },
-    discardPending() {
-      generation++;
-      next.end.reject(new Error('the group has rebalanced'));
-      next = new Commit();
-    },
-    async flush() {
-      flushing.abort();
-      await run();
-    },
-  };
 }

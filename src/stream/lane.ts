@@ -7,10 +7,8 @@
  *                │           ├── a schema is requested ──▶ requesting ──▶ ready
  *                └── waiting ┴── not decided: 1 to 30 s
  *
- * While a part is in flight, another part can be read ahead. That part is answered after the part in front of
- * it. It is void where the part in front is not decided as a whole.
- *
- * `stop` ends every state. A part in flight is still decided and published.
+ * `stop` ends every state. A part in flight is still decided and published. Behind it, another part may be
+ * read ahead: see parts.ts.
  */
 
 import { lostFrom, NotTogether, undecidedCause } from '../intake/undecided';
@@ -52,7 +50,7 @@ type LaneState =
 export class Lane {
   readonly queue: RecordQueue;
   readonly parts: Parts;
-  private readonly position: LanePosition;
+  readonly position: LanePosition;
   private readonly retryWait: RetryWait;
   private readonly stopping = new AbortController();
   private state: LaneState = { type: 'idle' };
@@ -73,7 +71,7 @@ export class Lane {
   ) {
     this.queue = new RecordQueue(shared.queueShares, deps.wireFormat);
     this.retryWait = new RetryWait(partition, deps);
-    this.position = new LanePosition(partition, deps, shared.committer);
+    this.position = new LanePosition(partition, deps, shared.committer, () => this.isIdle);
     this.parts = new Parts(partition, this.queue, this.position, deps, this.stopping.signal);
   }
 
@@ -86,16 +84,6 @@ export class Lane {
     }
     if (this.isIdle) this.running = this.run();
     if (this.parts.bytesAhead > 0) this.shared.onReady();
-  }
-
-  /** A broker reported the partition's high watermark and its first offset. */
-  onHighWatermark(highWatermark: number, start: number): void {
-    this.position.onHighWatermark(highWatermark, start, this.isIdle);
-  }
-
-  /** See `SourceListener`. */
-  onPositioned(offset: number | null, expectedUpTo: number | null, cluster = ''): void {
-    this.position.start(offset, expectedUpTo, cluster);
   }
 
   /** Stops because the group took the partition away: a part in flight is not committed by this worker. */
@@ -144,7 +132,7 @@ export class Lane {
   }
 
   status(): PartitionStatus {
-    return { ...this.partition, ...this.position.status(this.isIdle), undecided: this.undecided };
+    return { ...this.partition, ...this.position.status(), undecided: this.undecided };
   }
 
   /** The failure that the partition waits to retry; null where it is not undecided. */

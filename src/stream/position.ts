@@ -66,6 +66,8 @@ export class LanePosition {
     private readonly partition: TopicPartition,
     private readonly deps: StreamDeps,
     private readonly committer: Committer,
+    /** Whether no record of the lane waits. */
+    private readonly isIdle: () => boolean,
   ) {}
 
   /** How far the store must have decided the partition; null where the store has to be asked. */
@@ -78,17 +80,18 @@ export class LanePosition {
   }
 
   /** See `SourceListener.onPositioned`. */
-  start(offset: number | null, upTo: number | null, cluster: string): void {
+  start(offset: number | null, upTo: number | null, cluster = ''): void {
     this.nextOffset = offset;
     if (upTo === null) this.expected = { type: 'unknown', upTo };
     else if (cluster === this.deps.cluster.name) this.expected = { type: 'known', upTo };
     else this.expected = { type: 'mirrored', upTo: null, note: { upTo, cluster } };
   }
 
-  onHighWatermark(highWatermark: number, start: number, isIdle: boolean): void {
+  /** See `SourceListener.onHighWatermark`. */
+  onHighWatermark(highWatermark: number, start: number): void {
     this.log = { start, highWatermark };
-    if (!isIdle) return;
-    if (this.lag(true) === 0) this.heldUpSince = null;
+    if (!this.isIdle()) return;
+    if (this.lag === 0) this.heldUpSince = null;
     else this.heldUpSince ??= Date.now();
   }
 
@@ -105,17 +108,17 @@ export class LanePosition {
   }
 
   /** See `PartitionStatus`. */
-  status(isIdle: boolean): Pick<PartitionStatus, 'lag' | 'waitsSince'> {
-    return { lag: this.lag(isIdle), waitsSince: isIdle ? this.heldUpSince : this.waitsSince };
+  status(): Pick<PartitionStatus, 'lag' | 'waitsSince'> {
+    return { lag: this.lag, waitsSince: this.isIdle() ? this.heldUpSince : this.waitsSince };
   }
 
-  private lag(isIdle: boolean): number | null {
+  private get lag(): number | null {
     if (this.log === null) return null;
     const { start, highWatermark } = this.log;
     // Without a committed offset the partition is read from its beginning.
     const from = this.nextOffset ?? start;
     // Deleted records do not wait any more, unless they have been fetched already.
-    return Math.max(0, highWatermark - (isIdle ? Math.max(start, from) : from));
+    return Math.max(0, highWatermark - (this.isIdle() ? Math.max(start, from) : from));
   }
 
   /**

@@ -1,6 +1,6 @@
 /**
- * Fetched records of a partition that wait to be decided. They stay compressed, as they were fetched, until
- * their batch is read. Reading decodes them.
+ * Fetched records of a partition that wait to be decided. They stay compressed until their batch reads and
+ * decodes them.
  */
 import type { Envelope } from '../intake/delivery';
 import type { Chunk } from '../kafka/port';
@@ -149,7 +149,7 @@ export class RecordQueue {
     maxRecords: number,
     maxBytes: number,
     behind: number,
-    mayOpen = true,
+    mayOpen: boolean,
   ): Promise<ReadRecords | { readonly requesting: Promise<ReadRecords> }> {
     if (this.requesting !== null && behind === 0) {
       const { envelopes, bytes } = await this.requesting;

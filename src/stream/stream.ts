@@ -7,9 +7,10 @@
 
 import { observed } from '../intake/batch-metrics';
 import type { SourceListener } from '../kafka/port';
+import { inTime, LATE } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { keyOf } from '../lib/topic-partition';
-import { makeCommitter } from './committer';
+import { Committer } from './committer';
 import type { StreamDeps } from './deps';
 import { Lane } from './lane';
 import { Pipeline } from './pipeline';
@@ -47,7 +48,7 @@ export interface Stream {
 
 export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger, metrics } = deps;
-  const committer = makeCommitter(deps);
+  const committer = new Committer(deps);
   let lanes = new Map<string, Lane>();
   const pipeline = new Pipeline({ ...deps, intake: observed(deps.intake, deps) }, () => lanes.values());
   let joined = false;
@@ -87,10 +88,10 @@ export function makeStream(deps: StreamDeps): Stream {
     },
     onHighWatermark(partition, offset, start) {
       lastFetch = clock.now();
-      lanes.get(keyOf(partition))?.onHighWatermark(offset, start);
+      lanes.get(keyOf(partition))?.position.onHighWatermark(offset, start);
     },
     onPositioned(partition, offset, expectedUpTo, cluster) {
-      lanes.get(keyOf(partition))?.onPositioned(offset, expectedUpTo, cluster);
+      lanes.get(keyOf(partition))?.position.start(offset, expectedUpTo, cluster);
       checkSoon.abort();
     },
     onPassedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
@@ -138,12 +139,9 @@ export function makeStream(deps: StreamDeps): Stream {
       stopping = true;
       checkSoon.abort();
       pipeline.stop();
-      const deadline = new AbortController();
-      const late = clock.sleep(deadlineMs, deadline.signal).then(() => !deadline.signal.aborted);
       const finished = Promise.all([...lanes.values()].map((lane) => lane.finish()));
       const stopped = finished.then(() => committer.flush()).then(() => source.stop());
-      const isLate = await Promise.race([stopped.then(() => false), late]);
-      deadline.abort();
+      const isLate = (await inTime(clock, stopped, deadlineMs)) === LATE;
       if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; records in flight are read again');
       return !isLate;
     },
