@@ -7,8 +7,9 @@ import type { RehearseBatch } from '../ledger/rehearse';
 import { asError } from '../lib/errors';
 import type { Envelope, WebhookRequest } from './delivery';
 import type { IntakeResult } from './intake';
-import { completeAnswers, type References, withReference } from './judge-and-decide';
+import { completeAnswers } from './judge-and-decide';
 import { type Prepared, prepare } from './prepare';
+import { type References, withReference } from './references';
 
 export interface RehearsalDeps {
   readonly rehearseBatch: RehearseBatch;

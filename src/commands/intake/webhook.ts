@@ -7,7 +7,7 @@ import { packageVersion } from '../../cli/package-version';
 import { describeConfig, readConfig } from '../../config/config';
 import type { Reference } from '../../domain/reference';
 import { makeConnectionLimit } from '../../intake/connection-limit';
-import type { References } from '../../intake/judge-and-decide';
+import type { References } from '../../intake/references';
 import { makeKafka } from '../../kafka/client/client';
 import { makeReferences } from '../../ledger/reference-store';
 import { NEVER, systemClock } from '../../lib/clock';
