@@ -211,7 +211,7 @@ export class Lane {
     const { front } = this.parts;
     if (front === undefined) return;
     this.position.onFront(front.first);
-    const { decided, rest } = await this.parts.answered();
+    const { decided, rest } = await this.parts.answered(front);
     if (decided !== null) {
       // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.
       if (this.parts.bytesAhead > 0) this.shared.onReady();

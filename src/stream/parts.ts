@@ -36,8 +36,6 @@ export interface PartResult {
   readonly rest: Error | typeof AGAIN | null;
 }
 
-const BEGUN_AGAIN: PartResult = { decided: null, rest: AGAIN };
-
 /** The decided records at the beginning of a part. Also covers a fetch without records. */
 export interface DecidedPrefix {
   readonly toPublish: readonly PublishedAnswer[];
@@ -178,18 +176,16 @@ export class Parts {
 
   /** Ends a part. Its result settles after the result of the part in front of it. */
   end(part: Part, result: IntakeResult | typeof AGAIN): void {
-    part.result.resolve(this.settle(part, result, this.parts[this.parts.indexOf(part) - 1]));
+    part.result.resolve(this.settle(part, result));
   }
 
-  private async settle(
-    part: Part,
-    result: IntakeResult | typeof AGAIN,
-    front: Part | undefined,
-  ): Promise<PartResult> {
+  private async settle(part: Part, result: IntakeResult | typeof AGAIN): Promise<PartResult> {
+    const front = this.parts[this.parts.indexOf(part) - 1];
     await front?.result.promise.catch(() => {
       part.isVoid = true;
     });
-    const settled = part.isVoid || result === AGAIN ? BEGUN_AGAIN : this.removeDecided(part, result);
+    const isAgain = part.isVoid || result === AGAIN;
+    const settled = isAgain ? ({ decided: null, rest: AGAIN } as const) : this.removeDecided(part, result);
     part.envelopes = [];
     const ahead = this.parts[this.parts.indexOf(part) + 1];
     if (settled.rest !== null) {
@@ -229,10 +225,10 @@ export class Parts {
   }
 
   /** Waits for the result of the front part, and removes it. */
-  async answered(): Promise<PartResult> {
-    const result = await this.parts[0]?.result.promise;
+  async answered(front: Part): Promise<PartResult> {
+    const result = await front.result.promise;
     this.parts.shift();
-    return result ?? BEGUN_AGAIN;
+    return result;
   }
 
   /** Waits until no part is in flight, and discards the results. The records are read again. */
