@@ -214,4 +214,48 @@ describe('fetches', () => {
       expect(batches.length).toBeLessThanOrEqual((ended - began) / (APART - 1) + 2);
     }),
   );
+
+  const LARGE_KEY = Buffer.alloc(80 * 1024);
+  /**
+   * Sends records one by one. One record is as large as the answer to a busy worker. kafkajs would take long
+   * to hash the key, unless the partition is named.
+   */
+  const sendLarge = (topic: string, records: number, pauseMs: number) =>
+    withProducer(async (producer) => {
+      for (let record = 0; record < records; record++) {
+        await producer.send({
+          topic,
+          messages: [{ ...login(`large-${record}`), partition: 0, key: LARGE_KEY }],
+        });
+        await sleep(pauseMs);
+      }
+    });
+
+  together('begin sooner where they bring many bytes', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const worker = await world.started({ FETCH_INTERVAL_MS: String(APART), LOG_LEVEL: 'debug' });
+      const records = 60;
+      await sendLarge(world.topics.main, records, APART / 4);
+      await world.untilDecided(records);
+      const times = worker.logged('batch decided').map(({ time }) => Date.parse(time));
+      const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+      expect(Math.min(...gaps)).toBeLessThan(APART / 2);
+    }),
+  );
+
+  together('begin FETCH_INTERVAL_MS apart while the partition has a backlog, however much they bring', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const [fetches, recordsOfAFetch] = [8, 6];
+      const records = fetches * recordsOfAFetch;
+      await sendLarge(world.topics.main, records, 0);
+      const worker = await world.started({ FETCH_INTERVAL_MS: String(APART), LOG_LEVEL: 'debug' });
+      await world.untilDecided(records);
+      const [began, ended] = [
+        worker.logged('partitions assigned').at(0),
+        worker.logged('batch decided').at(-1),
+      ];
+      const took = Date.parse(ended?.time ?? '') - Date.parse(began?.time ?? '');
+      expect(took).toBeGreaterThanOrEqual((fetches - 1) * (APART - 1));
+    }),
+  );
 });

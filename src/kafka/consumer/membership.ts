@@ -49,6 +49,12 @@ export const FETCH = {
  * broker about a millisecond, however small. A record that arrives after a pause does not wait.
  */
 const LEAST_FETCH_INTERVAL_MS = 10;
+/**
+ * After an answer of this size, the next fetch begins LEAST_FETCH_INTERVAL_MS after the one before. The
+ * records then cost far more than the fetch, and a longer interval would only delay them. Where a partition
+ * has a backlog, the longer interval stays, since larger batches are cheaper.
+ */
+const BUSY_ANSWER_BYTES = 64 * 1024;
 /** Batches of a fetch that are handed over at the same time. More of them would only wait for one another. */
 const BATCHES_HANDED_OVER_AT_ONCE = 64;
 /** New partitions are found within this time, and partitions without a leader are fetched again. */
@@ -256,19 +262,22 @@ export async function joinGroup(
       return;
     }
     const { topic, partition } = batch;
+    let isBusy = false;
     for (const message of batch.messages) {
       if (!(message instanceof FetchedMessage)) throw new Error('kafkajs decoded a fetch by itself');
-      const { fetched } = message;
+      const { fetched, answerBytes } = message;
       const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
       const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
       if (!positions.advance({ topic, partition }, fromOffset, nextOffset)) return;
       // The next fetch continues here, behind markers and aborted records at the end of the batch.
       resolveOffset(message.offset);
       commitOffsets = commitOffsetsIfNecessary;
+      isBusy = answerBytes >= BUSY_ANSWER_BYTES && nextOffset >= Number(batch.highWatermark);
       for (const chunk of fetched.chunksFrom(fromOffset)) listener.onChunk({ topic, partition, ...chunk });
     }
     // The next fetch begins once all records of this one are handed over.
-    const early = fetchBeganAt + fetchIntervalMs - systemClock.now();
+    const intervalMs = isBusy ? LEAST_FETCH_INTERVAL_MS : fetchIntervalMs;
+    const early = fetchBeganAt + intervalMs - systemClock.now();
     if (early > 0) await systemClock.sleep(early, NEVER);
   }
 

@@ -21,7 +21,11 @@ export class FetchedMessage {
   readonly key = null;
   /** Offset of the last record: kafkajs's position of the partition once the message is resolved. */
   readonly offset: string;
-  constructor(readonly fetched: Fetched) {
+  /** @param answerBytes size of the broker's answer, with all of its partitions */
+  constructor(
+    readonly fetched: Fetched,
+    readonly answerBytes: number,
+  ) {
     this.offset = String(fetched.lastOffset);
   }
 }
@@ -142,7 +146,9 @@ function decodeFetch(bytes: Buffer, decompress: Decompress) {
     const topicName = decoder.readString();
     return {
       topicName,
-      partitions: decoder.readArray(() => decodePartition(topicName, decoder, decompress, listener)),
+      partitions: decoder.readArray(() =>
+        decodePartition({ topic: topicName, answerBytes: bytes.length }, decoder, decompress, listener),
+      ),
     };
   });
   // A throttle time of 0, as in kafkajs's own decoder: the client waits by clientSideThrottleTime, and would
@@ -151,7 +157,7 @@ function decodeFetch(bytes: Buffer, decompress: Decompress) {
 }
 
 function decodePartition(
-  topic: string,
+  { topic, answerBytes }: { readonly topic: string; readonly answerBytes: number },
   decoder: Decoder,
   decompress: Decompress,
   listener: AnswerListener | undefined,
@@ -172,7 +178,7 @@ function decodePartition(
   const preferredReadReplica = decoder.readInt32();
   const size = decoder.readInt32();
   const fetched = size > 0 ? new Fetched(decoder.readBytes(size), aborted, decompress) : null;
-  const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched)];
+  const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched, answerBytes)];
   if (listener !== undefined) {
     if (answered !== 0) about.errorCode = reportError({ topic, partition }, answered, listener);
     // Brokers leave out a batch that does not fit. A first batch that is cut off must claim a wrong length.
