@@ -129,12 +129,12 @@ export function makeLedger(
  * round trips and packets cost more than unnecessary locks, and than the store's wait for rows to be made.
  * Far from the store, every batch locks all of its rounds at once.
  */
-const FEW_EVENTS = 500;
+const FEW_EVENTS = 1_000;
 /**
  * A batch of more events than this many times FEW_EVENTS sends the rows of each table once they are made. The
  * store would wait for them. For a smaller batch, which is written beside others, further requests cost more.
  */
-const MANY_TIMES_FEW = 8;
+const MANY_TIMES_FEW = 4;
 
 /**
  * Decides a batch in one transaction.
