@@ -33,6 +33,13 @@ import { AGAIN, type BatchSize, endOf, type Part } from './parts';
  */
 const LARGE_BATCH_BYTES = 1024 * 1024;
 /**
+ * Where partitions share no rounds, a smaller batch may begin: it is judged while the store writes the batch
+ * in flight. It has at least this many bytes, and at least this share of the bytes of the newest batch. A
+ * worker that can hardly keep up would otherwise make its batches smaller, and its events dearer.
+ */
+const LEAST_BYTES_BESIDE = 64 * 1024;
+const LEAST_SHARE_BESIDE = 1 / 2;
+/**
  * A batch that is not sent or not answered after this time may wait for the store, for a lock or over a long
  * line. Until then no other small batch begins beside it.
  */
@@ -49,6 +56,8 @@ const LATE_AFTER_MS = 100;
 interface Batch {
   /** Its lane has batches of its own. */
   readonly isAlone: boolean;
+  /** Of its records; 0 until it is gathered. */
+  bytes: number;
   state: 'judging' | 'sent' | 'late';
 }
 
@@ -116,12 +125,20 @@ export class Pipeline {
     const mayReadAhead = areRoundsShared() || together.length === 0;
     const ahead = mayReadAhead ? [...this.lanes()].filter(({ parts }) => parts.bytesAhead > 0) : [];
     const bytes = ahead.reduce((sum, { parts }) => sum + parts.bytesAhead, bytesOf(together));
-    return this.isLarge(bytes) || (areLate && together.length > 0) ? [...together, ...ahead] : [];
+    const mayBegin = this.mayBeginBeside(batches.at(-1), bytes) || (areLate && together.length > 0);
+    return mayBegin ? [...together, ...ahead] : [];
+  }
+
+  /** Whether a batch with this many bytes may begin. @param newest of the batches in flight */
+  private mayBeginBeside(newest: Batch | undefined, bytes: number): boolean {
+    if (this.isLarge(bytes)) return true;
+    if (newest === undefined || this.deps.areRoundsShared()) return false;
+    return bytes >= Math.max(LEAST_BYTES_BESIDE, newest.bytes * LEAST_SHARE_BESIDE);
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {
     const { clock, areRoundsShared, batchEvents } = this.deps;
-    const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), state: 'judging' };
+    const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), bytes: 0, state: 'judging' };
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;
     const late = clock.after(LATE_AFTER_MS, () => {
@@ -129,7 +146,9 @@ export class Pipeline {
       this.schedulePump();
     });
     try {
-      await this.decide(batch, await gather(lanes, areRoundsShared(), batchEvents));
+      const gathered = await gather(lanes, areRoundsShared(), batchEvents);
+      for (const { bytes } of gathered) batch.bytes += bytes;
+      await this.decide(batch, gathered);
     } finally {
       this.inFlight.delete(batch);
       clock.cancel(late);
@@ -211,6 +230,7 @@ interface Gathered {
   readonly part: Part;
   /** Timestamp of its last record. */
   readUpTo: number;
+  bytes: number;
   /** Of its lane, as the room of the batch counts them. */
   decompressedBytes: number;
   /** The batch takes no further record of the lane. */
@@ -246,7 +266,7 @@ async function gather(
     if (isFull(room) || room.decompressedBytes <= 0) break;
     // Another batch may have taken its records meanwhile.
     if (lane.turn === null && lane.parts.bytesAhead === 0) continue;
-    const each = { lane, part: lane.begin(), readUpTo: 0, decompressedBytes: 0, isDrained: false };
+    const each = { lane, part: lane.begin(), readUpTo: 0, bytes: 0, decompressedBytes: 0, isDrained: false };
     if (await takeRun(each, guaranteed, room)) gathered.push(each);
   }
   while (!isFull(room)) {
@@ -288,6 +308,7 @@ async function takeRun(gathered: Gathered, run: BatchSize, room: Room): Promise<
   gathered.decompressedBytes = decompressedBytes;
   room.events -= read.events;
   room.bytes -= read.bytes;
+  gathered.bytes += read.bytes;
   gathered.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
   gathered.isDrained = read.events < limit.events && read.bytes < limit.bytes && !part.isFull;
   return true;

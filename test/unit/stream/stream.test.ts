@@ -1177,7 +1177,7 @@ describe('a batch of several partitions', () => {
 });
 
 describe('the next batch of a partition', () => {
-  /** A partition with one batch a record, which the test ends. The next one begins once 1 MiB waits. */
+  /** A partition with one batch a record, which the test ends. */
   async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const begun: string[] = [];
     const tries: { whenSent: WhenSent; end: (undecided?: Error) => void }[] = [];
@@ -1318,6 +1318,42 @@ describe('the next batch of a partition', () => {
     expect([before, verdictSupply.isMoreComing]).toEqual([true, false]);
     await end(0);
     expect(await stopped).toBe(true);
+  });
+
+  const KIBIBYTE = 1_024;
+
+  it.each([
+    ['half as many bytes as the one before', 400 * KIBIBYTE, 200 * KIBIBYTE],
+    ['64 KiB behind a small one', KIBIBYTE, 64 * KIBIBYTE],
+    ['1 MiB behind a large one', 4 * MEBIBYTE, MEBIBYTE],
+  ])('begins once it has %s', async (_, before, least) => {
+    const { begun, send, end, clock, deliverBytes } = await aPartition();
+    deliverBytes(0, 0, 1);
+    await send(0);
+    await end(0);
+    deliverBytes(0, 1, before);
+    await send(1);
+    deliverBytes(0, 2, least - 2 * KIBIBYTE);
+    await clock.pass(0);
+    expect(begun.length).toBe(2);
+    deliverBytes(0, 3, 2 * KIBIBYTE);
+    await clock.pass(0);
+    expect(begun.length).toBe(3);
+  });
+
+  it('waits for 1 MiB where rounds are shared, whatever the one before has', async () => {
+    const { begun, send, end, clock, deliverBytes } = await aPartition({ areRoundsShared: () => true });
+    deliverBytes(0, 0, 1);
+    await send(0);
+    await end(0);
+    deliverBytes(0, 1, KIBIBYTE);
+    await send(1);
+    deliverBytes(0, 2, MEBIBYTE - 2 * KIBIBYTE);
+    await clock.pass(0);
+    expect(begun.length).toBe(2);
+    deliverBytes(0, 3, 2 * KIBIBYTE);
+    await clock.pass(0);
+    expect(begun.length).toBe(3);
   });
 
   it('begins also when its records come later', async () => {
