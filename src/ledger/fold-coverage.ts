@@ -4,31 +4,30 @@ import { inStore } from './operations';
 
 const READ_TIMEOUT_MS = 10_000;
 
-export interface RollupCoverage {
+interface FoldCoverage {
   readonly lagSeconds: number;
-  /** Whether a process keeps them now. */
+  /** Whether a process works now, or a transaction holds the results. */
   readonly isRunning: boolean;
+  /** The process of Postgres whose open transaction holds the results without a lease. */
+  readonly heldByPid: number | null;
+}
+
+export interface RollupCoverage extends FoldCoverage {
   readonly isRebuilt: boolean;
 }
 
-export interface PromotionCoverage {
-  readonly lagSeconds: number;
-  /** Whether a process counts them now. */
-  readonly isRunning: boolean;
+export interface PromotionCoverage extends FoldCoverage {
   /** Whether they are being counted again. */
   readonly isRebuilt: boolean;
 }
 
-export interface PseudonymCoverage {
-  readonly lagSeconds: number;
-  /** Whether a process computes them now. */
-  readonly isRunning: boolean;
+export interface PseudonymCoverage extends FoldCoverage {
   /** Whether the pseudonyms of a new key are being computed. */
   readonly isRotated: boolean;
 }
 
 const columns = (filling: string) =>
-  `select lag_seconds::float8, coalesce(is_running, false), ${filling} is not null`;
+  `select lag_seconds::float8, coalesce(is_running, false), ${filling} is not null, held_by_pid`;
 
 const ROLLUPS = `${columns('rebuilt_because')} from promo.rollup_coverage`;
 const PROMOTIONS = `${columns('rebuilt_because')} from promo.promotion_coverage`;
@@ -60,9 +59,10 @@ function read(database: string | StoreAccess, text: string) {
   return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
     const [row] = await query(text);
     if (row === undefined) return null;
-    const [lag, isRunning, isFilling] = row;
+    const [lag, isRunning, isFilling, pid] = row;
+    const heldByPid = typeof pid === 'number' ? pid : null;
     return {
-      state: { lagSeconds: Number(lag ?? 0), isRunning: isRunning === true },
+      state: { lagSeconds: Number(lag ?? 0), isRunning: isRunning === true, heldByPid },
       isFilling: isFilling === true,
     };
   });

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import type { Fold } from '../../src/fold/fold';
+import { readPromotionCoverage } from '../../src/ledger/fold-coverage';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
@@ -426,7 +427,10 @@ test('a session that leaves an erasure open is named by its process of Postgres,
   await store.rows(`update promo_store.folds set held_until = now() - interval '1 minute'`);
   await openErasure(async (pid) => {
     expect(await fold.step()).toMatchObject({ kind: 'standby', heldBy: pid });
+    // Otherwise status would advise to start a process that runs.
+    expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: true, heldByPid: pid });
   });
+  expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: false, heldByPid: null });
   await foldAll(fold);
   await expectSound();
 });

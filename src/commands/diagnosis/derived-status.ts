@@ -42,6 +42,10 @@ interface DerivedState {
   readonly isRunning: boolean;
 }
 
+interface LateState extends DerivedState {
+  readonly heldByPid: number | null;
+}
+
 const isMissed = ({ lagSeconds }: DerivedState): boolean =>
   lagSeconds > LATE_SECONDS && lagSeconds <= MISSED_SECONDS;
 
@@ -76,6 +80,10 @@ export function reportDerived(facts: DerivedFacts) {
   };
 }
 
+/** How late results are that a process makes, and who knows the reason. */
+const behind = ({ lagSeconds, heldByPid }: LateState): string =>
+  `${elapsedText(lagSeconds)} behind: ${heldByPid === null ? 'the log of their process says why' : `process ${heldByPid} of Postgres holds them in an open transaction, see pg_stat_activity`}`;
+
 // --- rollups
 
 export interface ReportedRollups {
@@ -90,7 +98,7 @@ function reportRollups({ lagSeconds, isRunning, isRebuilt }: RollupCoverage): Re
 
 function rollupProblems(coverage: RollupCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [`the rollups are ${elapsedText(coverage.lagSeconds)} behind: the log of their process says why`];
+  return [`the rollups are ${behind(coverage)}`];
 }
 
 export function describeRollups(rollups: ReportedRollups | null): string[] {
@@ -115,7 +123,7 @@ function reportPseudonyms({ lagSeconds, isRunning, isRotated }: PseudonymCoverag
 /** While a new key is introduced, new players wait for its end. */
 function pseudonymProblems(coverage: PseudonymCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.isRotated || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [`the pseudonyms are ${elapsedText(coverage.lagSeconds)} behind: the log of their process says why`];
+  return [`the pseudonyms are ${behind(coverage)}`];
 }
 
 export function describePseudonyms(pseudonyms: ReportedPseudonyms | null): string[] {
@@ -139,7 +147,7 @@ function reportPromotions({ lagSeconds, isRunning, isRebuilt }: PromotionCoverag
 
 function promotionProblems(coverage: PromotionCoverage | null | undefined): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [`the promotions are ${elapsedText(coverage.lagSeconds)} behind: the log of their process says why`];
+  return [`the promotions are ${behind(coverage)}`];
 }
 
 export function describePromotions(promotions: ReportedPromotions | null): string[] {

@@ -35,11 +35,13 @@ test('lag that workers reduce needs no person [U1]', () => {
 });
 
 test('rollups: late ones are a problem, a process that stopped days ago is a note, and none is neither [L5]', () => {
-  const late = assess(facts({ rollups: value({ lagSeconds: 61.4, isRunning: true, isRebuilt: true }) }));
+  const late = assess(
+    facts({ rollups: value({ lagSeconds: 61.4, isRunning: true, heldByPid: null, isRebuilt: true }) }),
+  );
   expect(late.needs_a_person).toEqual(['the rollups are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('rollups     61 s behind; being counted again');
   const stopped = assess(
-    facts({ rollups: value({ lagSeconds: 90_000, isRunning: false, isRebuilt: false }) }),
+    facts({ rollups: value({ lagSeconds: 90_000, isRunning: false, heldByPid: null, isRebuilt: false }) }),
   );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContainEqual(
@@ -49,7 +51,7 @@ test('rollups: late ones are a problem, a process that stopped days ago is a not
 });
 
 test('pseudonyms: late ones are a problem, but not during a new key, and a process that stopped days ago is a note [Y2]', () => {
-  const state = { lagSeconds: 61.4, isRunning: true, isRotated: false };
+  const state = { lagSeconds: 61.4, isRunning: true, heldByPid: null, isRotated: false };
   const late = assess(facts({ pseudonyms: value(state) }));
   expect(late.needs_a_person).toEqual(['the pseudonyms are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('pseudonyms  61 s behind');
@@ -65,12 +67,15 @@ test('pseudonyms: late ones are a problem, but not during a new key, and a proce
 });
 
 test('promotions: late ones are a problem, a process that stopped days ago is a note, and none is neither [P16]', () => {
-  const state = { lagSeconds: 61.4, isRunning: true, isRebuilt: true };
+  const state = { lagSeconds: 61.4, isRunning: true, heldByPid: null, isRebuilt: true };
   const late = assess(facts({ promotions: value(state) }));
   expect(late.needs_a_person).toEqual(['the promotions are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('promotions  61 s behind; being counted again');
+  expect(needs({ promotions: value({ ...state, heldByPid: 4711 }) })).toEqual([
+    'the promotions are 61 s behind: process 4711 of Postgres holds them in an open transaction, see pg_stat_activity',
+  ]);
   const stopped = assess(
-    facts({ promotions: value({ lagSeconds: 90_000, isRunning: false, isRebuilt: false }) }),
+    facts({ promotions: value({ lagSeconds: 90_000, isRunning: false, heldByPid: null, isRebuilt: false }) }),
   );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContain(
@@ -112,7 +117,14 @@ test.each([
   [86_400, 4],
   [86_401, 0],
 ])('processes that ended %i s ago are %i problems, and notes otherwise', (lagSeconds, problems) => {
-  const state = { lagSeconds, isRunning: false, isRebuilt: false, isRotated: false, heldBack: [] };
+  const state = {
+    lagSeconds,
+    isRunning: false,
+    heldByPid: null,
+    isRebuilt: false,
+    isRotated: false,
+    heldBack: [],
+  };
   const of = value(state);
   const report = assess(facts({ rollups: of, pseudonyms: of, promotions: of, completions: of }));
   expect(report.needs_a_person.filter((each) => each.startsWith('no process'))).toHaveLength(problems);
