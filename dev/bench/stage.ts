@@ -265,8 +265,8 @@ export class Stage {
   }
 
   /** Starts a command of the product. */
-  start(args: readonly string[], { DATABASE_URL, KAFKA_GROUP_ID }: Settings): Child {
-    const settings = { KAFKA_BROKERS: this.brokers, DATABASE_URL, KAFKA_GROUP_ID };
+  start(args: readonly string[], { DATABASE_URL, KAFKA_GROUP_ID, WEBHOOK_SECRETS }: Settings): Child {
+    const settings = { KAFKA_BROKERS: this.brokers, DATABASE_URL, KAFKA_GROUP_ID, WEBHOOK_SECRETS };
     return this.spawn(args[0] ?? '', productCommand(CLI, args), settings);
   }
 
