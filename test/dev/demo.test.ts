@@ -230,18 +230,6 @@ test('with its own servers and no terminal: prints everything, ends with 0, leav
   expect(await whatIsLeft()).toEqual([]);
 });
 
-test('on given servers: its own topics and database, which are gone afterwards', async () => {
-  const demo = runNode([demoFile], given);
-  await said(demo, /^ {2}migrate/m);
-  const [database, ...topics] = await whatIsLeft();
-  expect(database).toMatch(/^promo_demo_[0-9a-f]+_\d+_[0-9a-f]+$/);
-  expect(topics).toContainEqual(expect.stringMatching(/^promo\.demo\.[0-9a-f]+-\d+-[0-9a-f]+\.fjordspill$/));
-  expect([await ending(demo), demo.errors()]).toEqual([0, '']);
-  expectWholeReport(demo.output());
-  expect(demo.output()).toContain(`/${database}'`);
-  expect(await whatIsLeft()).toEqual([]);
-});
-
 const MOMENTS: readonly (readonly [step: string, milliseconds: number])[] = [['reference', 200]];
 const FURTHER_MOMENTS: typeof MOMENTS = [
   ['servers', 0],
@@ -363,7 +351,7 @@ describe('in a terminal', () => {
   afterEach(() => terminal?.kill('SIGKILL'));
 
   testWhere(findScript())(
-    'it shows a bar, waits, can be queried with its psql line, and ends with 0 on Ctrl-C',
+    'on given servers: shows a bar, waits, can be queried with its psql line, and Ctrl-C removes its topics and database',
     async ({ script }) => {
       // Without exec, a shell that stays (dash does, bash does not) also gets the Ctrl-C. Then script reports
       // the end of the shell.
@@ -378,9 +366,15 @@ describe('in a terminal', () => {
       });
       const ended = once(terminal, 'close');
       await until('the demo waits', STEP_DEADLINE_MS, () => /until Ctrl-C/.test(output));
+      const [database, ...topics] = await whatIsLeft();
+      expect(database).toMatch(/^promo_demo_[0-9a-f]+_\d+_[0-9a-f]+$/);
+      expect(topics).toContainEqual(
+        expect.stringMatching(/^promo\.demo\.[0-9a-f]+-\d+-[0-9a-f]+\.fjordspill$/),
+      );
       expect(output).toContain('\r\u001b[K  worker      [#');
       expect(output).toMatch(/worker {6}\[#+\.+\] +\d+ %/);
       const url = /psql '(postgres:[^']+)'/.exec(output)?.[1] ?? '';
+      expect(url).toMatch(new RegExp(`/${database}$`));
       expect(await query(url, 'select count(*)::int from promo.verdicts')).toBeGreaterThan(19_000);
       terminal.stdin?.write('\u0003');
       expect((await ended)[0]).toBe(0);
