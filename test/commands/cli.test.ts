@@ -13,9 +13,10 @@ import { productCommand } from '../../dev/servers/product';
 import { MAX_DECOMPRESSED_BYTES } from '../../src/kafka/client/client';
 import { aBet } from '../support/builders';
 import { registerCodecs } from '../support/kafkajs-codecs';
-import { withClient } from '../support/ledger';
+import { migratedDatabase, withClient } from '../support/ledger';
 import {
   databaseUrl,
+  dropDatabase,
   type FreshDatabase,
   freshDatabase,
   freshTopic,
@@ -42,6 +43,12 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
   await database.drop();
 });
+
+/** Most commands need a migrated database, and migrating one takes seconds. */
+async function migrated(): Promise<FreshDatabase> {
+  const url = await migratedDatabase();
+  return { url, drop: () => dropDatabase(url) };
+}
 
 interface Run {
   code: number | string;
@@ -288,11 +295,10 @@ describe('migrate and reference apply', () => {
 
 describe('earlier versions of reference data', () => {
   test('are printed completely to a slow reader', async () => {
-    const own = await freshDatabase();
+    const own = await migrated();
     const settings = { DATABASE_URL: own.url };
     const ids = Array.from({ length: 20_000 }, (_, n) => `a-game-with-a-long-name-${n}`);
     try {
-      await run(['migrate'], settings);
       const catalogue = ids.map((id) => ({ id, active: true }));
       const document = { operators: [{ id: 'large', catalogue }] };
       expect(await run(['reference', 'apply', '-'], settings, json(document))).toMatchObject({ code: 0 });
@@ -303,18 +309,16 @@ describe('earlier versions of reference data', () => {
       child.stdout.resume();
       const { code, output } = await ended;
       expect(code).toBe(0);
-      for (const id of ids) if (!output.includes(`"${id}"`)) throw new Error(`${id} is missing`);
-      expect(() => JSON.parse(output)).not.toThrow();
+      expect(JSON.parse(output).operators[0].catalogue.map(({ id }: { id: string }) => id)).toEqual(ids);
     } finally {
       await own.drop();
     }
   });
 
   test('are listed, printed as a file without changes, and put into force again as a new version', async () => {
-    const own = await freshDatabase();
+    const own = await migrated();
     const settings = { DATABASE_URL: own.url };
     try {
-      await run(['migrate'], settings);
       expect(await run(['reference', 'export'], settings)).toMatchObject({
         code: 1,
         errors: 'there is no reference data yet\n',
@@ -369,12 +373,11 @@ describe('earlier versions of reference data', () => {
 
 describe('retention and erasure', () => {
   test('attribute credits rounds to players, repeats without a change, corrects, and names no player [B1] [B3] [B9]', async () => {
-    const own = await freshDatabase();
+    const own = await migrated();
     const settings = { DATABASE_URL: own.url };
     const one = (player: string, ...more: string[]) =>
       run(['attribute', 'round', '--operator', 'acme', '--round', 'r-1', ...more], settings, player);
     try {
-      await run(['migrate'], settings);
       await run(['reference', 'apply', 'schemas/examples/reference.yaml'], settings);
       expect(await one('p-secret\n')).toEqual({
         code: 0,
@@ -465,10 +468,9 @@ describe('retention and erasure', () => {
   });
 
   test('run on an empty store, print their work, and refuse wrong options', async () => {
-    const own = await freshDatabase();
+    const own = await migrated();
     const settings = { DATABASE_URL: own.url };
     try {
-      await run(['migrate'], settings);
       expect(await run(['retention', 'apply', '--keep-months', '13', '--dry-run'], settings)).toMatchObject({
         code: 0,
         output: expect.stringMatching(/^kept: \d{4}-\d\d-01 and later; .*there is nothing to drop\ndry run/s),
@@ -501,10 +503,9 @@ describe('retention and erasure', () => {
   });
 
   test('wallet calls are deleted by retention, stopped by an erasure, and counted by status [X5] [X6]', async () => {
-    const own = await freshDatabase();
+    const own = await migrated();
     const settings = { DATABASE_URL: own.url };
     try {
-      await run(['migrate'], settings);
       await run(['reference', 'apply', 'schemas/examples/reference.yaml'], settings);
       await withClient(own.url, (client) =>
         client.query(
