@@ -6,6 +6,8 @@
  */
 import type { OperatorEntry, ReferenceDocument } from '../domain/reference';
 import { quoted } from '../lib/printable';
+import { DAY_MS, TimeZone } from '../lib/time-zone';
+import { makeLocalDays } from '../promotions/calendar';
 import {
   PERIODS,
   PROMOTION_TYPES,
@@ -51,6 +53,8 @@ const MOST_DAYS = 366;
 const MOST_EVENTS = 1_000_000_000;
 const MOST_POINTS = 1_000_000;
 const LAST_START_OF_MONTH = 28;
+/** The days of the longest window. */
+const MOST_DAYS_OF: Readonly<Record<Repetition['every'], number>> = { day: 1, week: 7, month: 31 };
 
 /** Reads one document. The result is valid only where no fault was reported. */
 export class PromotionReader {
@@ -101,7 +105,9 @@ export class PromotionReader {
     switch (type) {
       case 'login_streak': {
         const days = this.number(node, 'days', 1, MOST_DAYS, 'the number of days in a row, such as 7');
-        return days === undefined ? undefined : { ...common, type, completes, days };
+        if (days === undefined) return undefined;
+        this.warnOfStreak(node, days, common);
+        return { ...common, type, completes, days };
       }
       case 'deposit_target':
       case 'withdrawal_target': {
@@ -300,6 +306,18 @@ export class PromotionReader {
     return this.values.list(slot, read);
   }
 
+  private warnOfStreak(
+    node: Mapping,
+    days: number,
+    { window, from, to, timeZone }: Pick<PromotionDefinition, 'window' | 'from' | 'to' | 'timeZone'>,
+  ): void {
+    const ofWindow = window === undefined ? Number.POSITIVE_INFINITY : MOST_DAYS_OF[window.every];
+    const most = Math.min(ofWindow, daysBetween(from, to, timeZone));
+    if (days <= most) return;
+    const message = `No window has ${days} days in a row: the most is ${most}.`;
+    this.warnings.add(node.get('days'), message, 'Write fewer days, or a longer window.');
+  }
+
   private warnOfRanks(node: Mapping): void {
     if (node.get('window').tree === undefined && node.get('to').tree === undefined) {
       const remedy = 'Add to, or a window.';
@@ -331,6 +349,15 @@ export class PromotionReader {
     }
     return id;
   }
+}
+
+/** The number of local days in a range. Infinity where it has no bound, or a fault. */
+function daysBetween(from: string | undefined, to: string | undefined, zone: string | undefined): number {
+  if (from === undefined || to === undefined || zone === undefined) return Number.POSITIVE_INFINITY;
+  const [first, end] = [readBound(from, zone), readBound(to, zone)];
+  if (typeof first !== 'bigint' || typeof end !== 'bigint') return Number.POSITIVE_INFINITY;
+  const dayOf = makeLocalDays(new TimeZone(zone));
+  return (Date.parse(dayOf(end - 1n)) - Date.parse(dayOf(first))) / DAY_MS + 1;
 }
 
 const ZONE_REMEDY = 'Add the zone of the players, such as time_zone: Europe/Warsaw.';

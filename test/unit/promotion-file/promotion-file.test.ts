@@ -23,6 +23,7 @@ const warningsOf = (text: string) => {
 const one = (flow: string) => `promotions: [{ id: x, operator: acme, ${flow} }]`;
 const BETS = 'type: bet_count, target: 5';
 const STREAK = 'type: login_streak, days: 3';
+const ZONED = `${STREAK}, time_zone: Europe/Warsaw`;
 
 describe('a fault [P19]', () => {
   test.each([
@@ -323,10 +324,37 @@ describe('a warning [P19]', () => {
       /late event/,
       /accepts_late/,
     ],
+    [
+      'a streak longer than a day',
+      one(`${ZONED}, window: { every: day }`),
+      /3 days .* the most is 1/,
+      /longer/,
+    ],
+    [
+      'a streak longer than a week',
+      one('type: login_streak, days: 8, time_zone: Europe/Warsaw, window: { every: week }'),
+      /8 days in a row: the most is 7\.$/,
+      /fewer days/,
+    ],
+    [
+      'a streak longer than the promotion, over a change of clocks',
+      one(`${ZONED}, from: 2026-03-28T12:00, to: 2026-03-30T00:00`),
+      /3 days in a row: the most is 2\.$/,
+      /fewer days/,
+    ],
   ])('%s is warned of, and read', (_, text, message, remedy) => {
     const [warning, ...others] = warningsOf(text);
     expect([warning?.message, others]).toEqual([expect.stringMatching(message), []]);
     expect(warning?.remedy).toMatch(remedy);
+  });
+
+  test.each([
+    `${ZONED}, window: { every: week }`,
+    'type: login_streak, days: 31, time_zone: Europe/Warsaw, window: { every: month }',
+    `${ZONED}, from: 2026-03-28T23:00, to: 2026-03-30T01:00`,
+    `${ZONED}, from: 2026-03-28T12:00`,
+  ])('no warning is given of a streak that a window can hold: %s', (text) => {
+    expect(warningsOf(one(text))).toEqual([]);
   });
 
   test('no warning is given without reference data, or for an operator without a catalogue', () => {
