@@ -1,11 +1,11 @@
 /**
  * The way of records through a worker, in five stages (docs/rules.md, U1-U3):
  *
- * - gather: take records that wait in the lanes, up to the limits of a batch, and decode them.
- * - judge: find their connections, and judge the events.
- * - decide: one transaction for all partitions of the batch.
- * - publish: the verdicts, lane by lane.
- * - commit: the offsets, some time after.
+ * - gather: take records that wait in the lanes, up to the limits of a batch, and decode them (parts.ts).
+ * - judge: find their connections, and judge the events (intake/judge-and-decide.ts).
+ * - decide: one transaction for all partitions of the batch (ledger/decide-batch.ts).
+ * - publish: the verdicts, lane by lane (lane.ts).
+ * - commit: the offsets, some time after (committer.ts).
  *
  * A batch may hold records of any lanes. One batch at a time is gathered and judged, until all its writes are
  * on their way to the store. Side by side, batches would only compete for one processor, and their objects

@@ -218,9 +218,8 @@ export class RecordQueue {
     let nextOffset = -1;
     for (let first = this.chunks[0]; first?.isOpen; first = this.chunks[0]) {
       const removed = first.remove(left);
-      left -= removed.length;
-      const last = removed.at(-1);
-      if (last !== undefined) nextOffset = last.offset + 1;
+      left -= removed;
+      if (removed > 0) nextOffset = first.nextOffset ?? nextOffset;
       if (first.recordAt(first.recordsRemoved) !== null) break;
       nextOffset = first.chunk.nextOffset;
       this.heldBytes -= first.memory;
@@ -236,7 +235,7 @@ const EMPTY: RecordCursor = { bytes: 0, next: () => null };
 class WaitingChunk {
   private cursor: RecordCursor | null = null;
   /** The offset to continue from; undefined before a record is removed. */
-  private nextOffset: number | undefined;
+  nextOffset: number | undefined;
   /** Records that were read and not removed: those of the batches in flight. */
   private readonly records: StreamRecord[] = [];
   recordsRemoved = 0;
@@ -288,14 +287,14 @@ class WaitingChunk {
   }
 
   /**
-   * Removes up to `count` records that were read, from the first on. Opening the chunk again begins behind
-   * them.
+   * Removes up to `count` records that were read, from the first on, and returns their number. Opening the
+   * chunk again begins behind them.
    */
-  remove(count: number): StreamRecord[] {
+  remove(count: number): number {
     const removed = this.records.splice(0, count);
     const last = removed.at(-1);
     if (last !== undefined) this.nextOffset = last.offset + 1;
     this.recordsRemoved += removed.length;
-    return removed;
+    return removed.length;
   }
 }
