@@ -351,6 +351,22 @@ test('a refund takes a round of long ago back [P11]', async () => {
   expect(await storedState()).toEqual(await expectedState());
 });
 
+test('a refund takes 12,000 events of its own slice back [P11]', async () => {
+  await apply('id: bets, type: bet_count, target: 2');
+  const acme = store.partition('acme');
+  for (const part of ['a', 'b'])
+    await acme.read(
+      ...Array.from({ length: 6_000 }, (_, n) =>
+        aBet({ event_id: `${part}-${n}`, round_id: 'large', player_ref: 'p' }),
+      ),
+    );
+  await acme.read(aRefund({ event_id: 'x', round_id: 'large' }), aBet({ event_id: 'b', player_ref: 'p' }));
+  await foldAll(aFold());
+  const state = await storedState();
+  expect(state).toHaveLength(1);
+  expect(state).toEqual(await expectedState());
+});
+
 test.each([0, 40])(
   'a refund takes a round of 12,000 events back, %s batches with 100 bets later [P11]',
   async (batches) => {
