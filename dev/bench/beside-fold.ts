@@ -103,26 +103,36 @@ export const beside =
 /** The runs of one round, by the names of the ways. */
 export type Round = ReadonlyMap<string, Run>;
 
-/** Measures the intake in several ways, which take turns. */
+/** Measures the intake in several ways, which take turns, each into a new store. */
 export async function measureWays(bench: Bench, ways: ReadonlyMap<string, Way>): Promise<Round[]> {
-  const { stage, extent, say } = bench;
+  const { stage, extent } = bench;
   const published = await publishUsual(bench, extent.number('events'));
   const intakeInto = (databaseUrl: string) => () =>
     drain(stage, { databaseUrl, ...published, groupId: stage.newGroup() });
+  const measured = await measureRounds(bench, ways, (way) =>
+    stage.withDatabase([published.topic], (databaseUrl) => way(stage, databaseUrl, intakeInto(databaseUrl))),
+  );
+  await stage.removeTopic(published.topic);
+  return measured;
+}
+
+/** Measures ways in turns, by rounds. @param measure runs a way once */
+export async function measureRounds(
+  { extent, say }: Bench,
+  ways: ReadonlyMap<string, Way>,
+  measure: (way: Way) => Promise<Run>,
+): Promise<Round[]> {
   const measured: Round[] = [];
   const rounds = extent.number('rounds');
   for (let round = 1; round <= rounds; round++) {
     const runs = new Map<string, Run>();
     for (const [name, way] of inTurns([...ways], round)) {
-      const run = await stage.withDatabase([published.topic], (databaseUrl) =>
-        way(stage, databaseUrl, intakeInto(databaseUrl)),
-      );
+      const run = await measure(way);
       runs.set(name, run);
       say(`round ${round} of ${rounds}: ${name}, ${figure(rateOf(run))} events/s`);
     }
     measured.push(runs);
   }
-  await stage.removeTopic(published.topic);
   return measured;
 }
 

@@ -1,6 +1,7 @@
 /** Promotions beside the intake: its rate, the time from commit to progress, a large round refunded. */
 import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../servers/deadline';
 import {
   alone,
   beside,
@@ -9,11 +10,14 @@ import {
   type Counting,
   LAG_NOTE,
   measureLag,
+  measureRounds,
   measureWays,
   medianRate,
   medianShare,
   progressOf,
+  type Round,
   recordsOf,
+  startCounting,
   type Way,
 } from '../beside-fold';
 import { eventText, makeBetsOf, uuidV7 } from '../feed';
@@ -21,12 +25,21 @@ import { kafkaAt, withClient } from '../guest';
 import { residentMib } from '../measure';
 import type { Bench, Mode } from '../mode';
 import { stopWorker, untilDecided } from '../paced';
-import { publish } from '../publish';
+import { type Published, publish } from '../publish';
+import { drain } from '../runs';
 import type { Stage } from '../stage';
 import { percentiles, rounded } from '../statistics';
 import { figure, times } from '../table';
+import { publishUsual } from '../usual';
 
-const GOALS = { intakeShare: 0.9, lagMedianMs: 500, lagMs: 2_000, refundMs: 1_000, flat: 1.1 };
+const GOALS = {
+  intakeShare: 0.9,
+  rebuildShare: 0.8,
+  lagMedianMs: 500,
+  lagMs: 2_000,
+  refundMs: 1_000,
+  flat: 1.1,
+};
 const START_MS = 60_000;
 /** A million verdicts are counted again. */
 const VERIFY_MS = 180_000;
@@ -35,6 +48,8 @@ const COUNT_MS = 0.5;
 const SAMPLE_MS = 10;
 const BESIDE = 'beside the promotions';
 const TRIGGER = 'with a row trigger';
+const HISTORY = 'into a store with history';
+const REBUILD = 'beside a rebuild of the history';
 
 /** Each promotion counts all bets, or all settled events. */
 const PROMOTIONS = `promotions:
@@ -89,7 +104,15 @@ const withRowTrigger: Way = async (_stage, databaseUrl, intake) => {
 export const progress: Mode = {
   name: 'progress',
   about: 'the intake beside promotions, the time from commit to progress, and the refund of a large round',
-  extent: { events: 250_000, rounds: 2, seconds: 25, warmup: 10, bets: 1_000_000 },
+  extent: {
+    events: 250_000,
+    rounds: 2,
+    history: 500_000,
+    backlog: 800_000,
+    seconds: 25,
+    warmup: 10,
+    bets: 1_000_000,
+  },
   async run(bench) {
     const { extent, say } = bench;
     const ways = new Map([
@@ -103,6 +126,8 @@ export const progress: Mode = {
     const lags = await measureLag(bench, COUNTER, rate);
     const [p50 = Number.NaN, p99 = Number.NaN, most = Number.NaN] = percentiles(lags, [0.5, 0.99, 1]);
     say(`commit to progress: p50 ${figure(p50)} ms, p99 ${figure(p99)} ms`);
+    const besideRebuild = await measureBesideRebuild(bench);
+    const rebuildShare = medianShare(besideRebuild, REBUILD, HISTORY);
     const bets = extent.number('bets');
     const refund = await measureRefund(bench, bets);
     say(`refund of ${figure(bets)} bets: ${figure(refund.ms)} ms`);
@@ -112,6 +137,11 @@ export const progress: Mode = {
         `intake beside the promotions >= ${GOALS.intakeShare} x`,
         `${times(share ?? Number.NaN)} x`,
         (share ?? 0) >= GOALS.intakeShare,
+      ],
+      [
+        `intake beside a rebuild >= ${GOALS.rebuildShare} x`,
+        `${times(rebuildShare)} x`,
+        rebuildShare >= GOALS.rebuildShare,
       ],
       [
         `commit to progress at half of the full rate: p50 <= ${GOALS.lagMedianMs / 1000} s`,
@@ -139,6 +169,9 @@ export const progress: Mode = {
           ['the same, times the rate alone', times(share ?? Number.NaN)],
           ['intake with a row trigger that counts, events/s', figure(medianRate(rounds, TRIGGER))],
           ['the same, times the rate alone', times(triggerShare ?? Number.NaN)],
+          [`intake ${HISTORY}, events/s`, figure(medianRate(besideRebuild, HISTORY))],
+          [`intake ${REBUILD}, events/s`, figure(medianRate(besideRebuild, REBUILD))],
+          ['the same, times the rate without a rebuild', times(rebuildShare)],
           [`commit to progress at ${figure(rate)} events/s, p50 ms`, figure(p50)],
           ['the same, p99 ms', figure(p99)],
           ['the same, longest, ms', figure(most)],
@@ -151,12 +184,14 @@ export const progress: Mode = {
         notes: [
           'Five promotions. A bet counts in three of them, and a settled in two.',
           LAG_NOTE,
+          `The history has ${figure(extent.number('history'))} events, and the intake decides ${figure(extent.number('backlog'))} beside its rebuild.`,
           'The refund counts from the send of its event to the progress without the round.',
         ],
       },
       goals: goals.map(([goal, measured, met]) => ({ id: 'promotions', goal, measured, met })),
       runs: [
         ...recordsOf(rounds),
+        ...recordsOf(besideRebuild),
         { rate, lag_p50_ms: Math.round(p50), lag_p99_ms: Math.round(p99), lag_most_ms: Math.round(most) },
         {
           bets,
@@ -168,6 +203,46 @@ export const progress: Mode = {
     };
   },
 };
+
+const REBUILDS = 'select from promo.promotion_coverage where rebuilt_because is not null';
+
+/**
+ * Measures the intake into a store whose history is counted, with and without a rebuild of it. The intake is
+ * longer than a slice, since a rebuild gives way from one slice to the next.
+ *
+ * @throws where a rebuild ends before the intake: its history is too short for the machine
+ */
+async function measureBesideRebuild(bench: Bench): Promise<Round[]> {
+  const { stage, extent, say } = bench;
+  const history = await publishUsual(bench, extent.number('history'));
+  const published = await publishUsual(bench, extent.number('backlog'));
+  const intakeOf = (databaseUrl: string, { topic, records }: Published) =>
+    drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup() });
+  const besideRebuild: Way = async (_stage, databaseUrl, intake) => {
+    const counting = startCounting(stage, COUNTER, databaseUrl, ['--rebuild', 'measured']);
+    const rebuilds = () =>
+      withClient(databaseUrl, async (client) => ((await client.query(REBUILDS)).rowCount ?? 0) > 0);
+    await until('the rebuild runs', START_MS, rebuilds);
+    const run = await intake();
+    if (!(await rebuilds())) throw new Error('the rebuild ended before the intake: raise BENCH_HISTORY');
+    await counting.untilCaughtUp(2, VERIFY_MS);
+    await counting.end();
+    return run;
+  };
+  return measureRounds(
+    bench,
+    new Map([
+      [HISTORY, alone],
+      [REBUILD, besideRebuild],
+    ]),
+    (way) =>
+      stage.withDatabase([history.topic, published.topic], async (databaseUrl) => {
+        await intakeOf(databaseUrl, history);
+        await besideCounter(stage, COUNTER, databaseUrl, async () => say('the history is counted'));
+        return way(stage, databaseUrl, () => intakeOf(databaseUrl, published));
+      }),
+  );
+}
 
 interface Refund {
   /** From the send of the refund to the progress without its round. */
