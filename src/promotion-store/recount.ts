@@ -5,7 +5,7 @@
 import { crc32 } from 'node:zlib';
 import { hasArrivals } from '../fold/lineage';
 import { FIRST_SPAN, nextSpan } from '../fold/span';
-import { BATCH_NUMBERS } from '../fold/statements';
+import { BATCH_NUMBERS, PLANNER_SETTINGS } from '../fold/statements';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { BEFORE_ALL, later } from '../promotions/calendar';
@@ -92,6 +92,7 @@ join promo_store.promotion_windows w using (window_no) where b.generation = $1`,
 
 /** @param oneOf counts one of so many players; 1: all of them */
 export async function recountPromotions(reader: Reader, oneOf: number): Promise<Recount> {
+  await reader.query(PLANNER_SETTINGS);
   const [shown] = await reader.query(SHOWN);
   if (shown === undefined) return { type: 'not now', reason: 'promotions were never counted' };
   const [generation, after, , complete, last, isFilling] = shown;

@@ -30,7 +30,8 @@ interface SummedRange {
 
 /**
  * Rows of a round that follow one another are one range: a round of a million entries has thousands of rows.
- * A row of an older process between them has entries without sums.
+ * A row of an older process between them has entries without sums. Rounds with sums are few. A join with them
+ * would compare all rows with all where the statistics lack a new generation.
  */
 const SUMMED = declared({
   name: 'promotions_summed',
@@ -38,7 +39,8 @@ const SUMMED = declared({
 from (
   select r.*, count(*) filter (where not r.is_summed) over (partition by r.round_no order by r.last_no) as rows_without_sums
   from promo_store.promotion_rounds r
-  where r.generation = $1 and r.round_no in (select s.round_no from promo_store.promotion_rounds s where s.generation = $1 and s.is_summed)
+  where r.generation = $1 and r.round_no = any(array(
+    select distinct s.round_no from promo_store.promotion_rounds s where s.generation = $1 and s.is_summed))
 ) r where r.is_summed group by r.round_no, r.rows_without_sums`,
 });
 /** The sums of dropped months are never taken back, and their entries are gone. */

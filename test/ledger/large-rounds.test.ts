@@ -61,7 +61,7 @@ const progress = () =>
 join promo_store.promotion_windows w using (window_no) join promo_store.promotions m using (promotion_no)
 where p.generation = (select generation from promo_store.folds where fold = 'promotions') and p.amounts[1] <> 0 order by 1, 2, 3`);
 const recount = () =>
-  inSnapshot(store.url, { applicationName: 'test', timeoutMs: 60_000 }, (reader) =>
+  inSnapshot(store.url, { applicationName: 'test', timeoutMs: 10_000 }, (reader) =>
     recountPromotions(reader, 1),
   );
 
@@ -104,6 +104,21 @@ test('a round that is large in its first slice is summed as a whole, in the wind
   expect(await progress()).toEqual([]);
   const changes = await store.rows('select change from promo_store.promotion_completions order by entry_no');
   expect(changes).toEqual([['0'], ['1']]);
+});
+
+test('sums are counted again in time where the statistics lack the rounds of a new generation [P11] [P16]', async () => {
+  await apply(BETS);
+  await play(bet('a'), bet('b'), bet('c'), bet('d'));
+  const recorded = (
+    generation: string,
+    count: number,
+  ) => `insert into promo_store.promotion_rounds (generation, round_no, last_no, newest_at, entries, verdict_ids, places)
+select ${generation}, -i, 0, now(), 1, '{0}', '{"(0,1)"}' from generate_series(1, ${count}) i`;
+  await store.rows('alter table promo_store.promotion_rounds set (autovacuum_enabled = false)');
+  await store.rows(recorded('9', 60_000));
+  await store.rows('analyze promo_store.promotion_rounds');
+  await store.rows(recorded(`(select generation from promo_store.folds where fold = 'promotions')`, 60_000));
+  expect(await recount()).toMatchObject({ recounted: { inAll: 0 } });
 });
 
 test('a refund takes the sums from the player to whom the round is credited by then, brand by brand [B4] [P11]', async () => {
