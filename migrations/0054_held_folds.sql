@@ -9,6 +9,8 @@ select f.fold, case when coalesce(f.held_until, '-infinity') < clock_timestamp()
   select l.pid from pg_locks l where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = f.xmax) end as pid
 from promo_store.folds f;
 comment on view promo_store.fold_holders is 'The process of Postgres whose open transaction holds a fold, where no lease does.';
+comment on column promo_store.fold_holders.fold is 'Name of the fold.';
+comment on column promo_store.fold_holders.pid is 'The process of Postgres. null: none, or the fold has a lease.';
 
 create or replace view promo.rollup_coverage as
 select
