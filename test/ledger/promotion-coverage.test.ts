@@ -16,7 +16,12 @@ test('null before promotions are counted, then the lag, whether a process works,
     await store.partition('acme').read(aLogin({ player_ref: 'ann' }));
     const fold = aPromotionFold(store.pool, 1_000, () => performance.now());
     await foldAll(fold);
-    expect(await coverage()).toEqual({ lagSeconds: expect.any(Number), isRunning: true, isRebuilt: false });
+    expect(await coverage()).toEqual({
+      lagSeconds: expect.any(Number),
+      isRunning: true,
+      heldByPid: null,
+      isRebuilt: false,
+    });
     await fold.rebuild('a test');
     expect(await coverage()).toMatchObject({ isRebuilt: true });
     await fold.release();

@@ -39,7 +39,12 @@ test('null before the first pseudonym, then the lag, whether a process works, an
       now: () => performance.now(),
     });
     while ((await fold.step()).kind !== 'idle');
-    expect(await coverage()).toEqual({ lagSeconds: expect.any(Number), isRunning: true, isRotated: false });
+    expect(await coverage()).toEqual({
+      lagSeconds: expect.any(Number),
+      isRunning: true,
+      heldByPid: null,
+      isRotated: false,
+    });
     await fold.release();
     expect(await coverage()).toMatchObject({ isRunning: false, isRotated: false });
 
