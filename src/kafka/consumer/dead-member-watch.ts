@@ -30,6 +30,16 @@ const STILL_MS = 8_000;
  */
 const STILL_SPREAD_MS = 2_000;
 /**
+ * A worker that commits nothing for this long, although it has records to read, is held up itself. The store
+ * is then the usual cause, and holds up the other workers, too.
+ */
+const HELD_UP_MS = 3_000;
+/**
+ * A worker that was held up judges the other members only after this time. Each of them may wait for its next
+ * retry: up to 30 s (docs/rules.md, U2), and some seconds to decide and to commit.
+ */
+const RECOVERY_MS = 35_000;
+/**
  * Wait before the second rejoin. Each further wait is twice as long, because the member may be alive and only
  * undecided.
  */
@@ -54,6 +64,7 @@ export interface GroupPosition extends TopicPartition {
 
 /** Finds members without progress since the last rebalance. */
 export class StillMembers {
+  private heldUpAt = Number.NEGATIVE_INFINITY;
   private readonly partitions = new Map<
     string,
     { committed: number; committedAt: number; behindSince: number }
@@ -68,8 +79,8 @@ export class StillMembers {
   }
 
   /**
-   * The members without progress. None while this worker makes no progress either: then the cause is the
-   * store, or another common cause.
+   * The members without progress. None while this worker makes no progress either, and for RECOVERY_MS after:
+   * then the cause is the store, or another common cause.
    *
    * @param now in ms
    */
@@ -86,12 +97,14 @@ export class StillMembers {
         behindSince: !isBehind || hasCommitted ? now : known.behindSince,
       });
     }
-    const still = members.filter((member) => this.isStill(member, now));
-    return still.some(({ id }) => id === ownId) ? [] : still;
+    const isHeldUp = members.some((member) => member.id === ownId && this.isStill(member, now - HELD_UP_MS));
+    if (isHeldUp) this.heldUpAt = now;
+    if (now < this.heldUpAt + RECOVERY_MS) return [];
+    return members.filter((member) => this.isStill(member, now - this.stillMs));
   }
 
-  private isStill({ partitions }: GroupMember, now: number): boolean {
-    const since = now - this.stillMs;
+  /** Whether a member has had records to read since this time, in ms, and has committed none. */
+  private isStill({ partitions }: GroupMember, since: number): boolean {
     const known = partitions.flatMap((source) => this.partitions.get(keyOf(source)) ?? []);
     return (
       known.some(({ behindSince }) => behindSince <= since) &&

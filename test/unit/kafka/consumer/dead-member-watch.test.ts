@@ -92,6 +92,31 @@ describe('a member that makes no progress', () => {
     ).toBeNull();
   });
 
+  test('is not reported for 35 s after we made progress again: it may wait for its next retry', () => {
+    expect(
+      seen(
+        (second) => [
+          [second < 9 ? 3 : second, second + 4],
+          [5, 9],
+          [7, 9],
+          [second, second + 5],
+        ],
+        60,
+      ),
+    ).toEqual({ second: 8 + 35, ids: ['other'] });
+  });
+
+  test('is reported by a member that commits each 2 s', () => {
+    expect(
+      seen((second) => [
+        [Math.floor(second / 2), 90],
+        [5, 9],
+        [7, 9],
+        [second, second + 5],
+      ]),
+    ).toEqual({ second: 8, ids: ['other'] });
+  });
+
   test('is timed again after a rebalance', () => {
     const still = new StillMembers(STILL_MS);
     const look = (second: number) =>
