@@ -50,13 +50,9 @@ interface Queued<R extends Sized, A> {
   timer: Timer | undefined;
 }
 
-/** The states of a connection: see Batcher. */
-type ConnectionState = 'idle' | 'waiting' | 'deciding' | 'backlogged';
-
 interface Connection<R extends Sized, A> {
   /** Its requests in state `waiting`, in the order of their arrival. */
   readonly waiting: Queued<R, A>[];
-  state: ConnectionState;
   /** The most events in the next batch. */
   batchLimit: number;
   /** Slots in use by the connection. */
@@ -145,18 +141,15 @@ export class Batcher<R extends Sized, A> {
   private connectionOf(connectionId: string): Connection<R, A> {
     let connection = this.connections.get(connectionId);
     if (connection === undefined) {
-      connection = { waiting: [], state: 'idle', batchLimit: MAX_BATCH_EVENTS, running: 0, lastRequestAt: 0 };
+      connection = { waiting: [], batchLimit: MAX_BATCH_EVENTS, running: 0, lastRequestAt: 0 };
       this.connections.set(connectionId, connection);
     }
     return connection;
   }
 
-  /** Moves a connection to the state that its requests give it, and in or out of the turns. */
+  /** Moves a connection in or out of the turns. */
   private settle(connectionId: string, connection: Connection<R, A>): void {
-    const hasWaiting = connection.waiting.length > 0;
-    if (connection.running > 0) connection.state = hasWaiting ? 'backlogged' : 'deciding';
-    else connection.state = hasWaiting ? 'waiting' : 'idle';
-    if (hasWaiting) this.turns.add(connectionId);
+    if (connection.waiting.length > 0) this.turns.add(connectionId);
     else this.turns.delete(connectionId);
   }
 
@@ -164,8 +157,8 @@ export class Batcher<R extends Sized, A> {
   private countActive(): number {
     const since = this.options.clock.now() - ACTIVE_FOR_MS;
     let active = 0;
-    for (const { lastRequestAt, state } of this.connections.values())
-      if (lastRequestAt > since || state === 'deciding' || state === 'backlogged') active++;
+    for (const { lastRequestAt, running } of this.connections.values())
+      if (lastRequestAt > since || running > 0) active++;
     return Math.max(1, active);
   }
 
@@ -224,16 +217,17 @@ export class Batcher<R extends Sized, A> {
   }
 
   private refuse(connectionId: string, late: Queued<R, A>): void {
+    // Another connection may be active no longer. Then this one has a larger share.
+    this.startBatches();
+    if (!this.isWaiting(late)) return;
     const connection = this.connectionOf(connectionId);
-    const { waiting, running } = connection;
+    const { waiting } = connection;
     waiting.splice(waiting.indexOf(late), 1);
     late.state = 'refused';
     this.settle(connectionId, connection);
     const { busy, beyondShare } = this.options;
-    const active = this.countActive();
     // A lone sender takes nothing from others: its batches wait for the store.
-    const hasItsShare = active > 1 && running >= this.shareOf(active);
-    late.resolve(this.free > 0 && hasItsShare ? beyondShare : busy);
+    late.resolve(this.free > 0 && this.countActive() > 1 ? beyondShare : busy);
   }
 }
 

@@ -20,8 +20,9 @@ const request = (name: string, events = 1, bytes = 100): Request => ({
 /** Slots whose turns the test ends. */
 function makeTurns(count: number, withinMs = 5_000) {
   const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
+  let passedMs = 0;
   const batcher = new Batcher<Request, string>({
-    clock: systemClock,
+    clock: { ...systemClock, now: () => systemClock.now() + passedMs },
     count,
     busy: 'busy',
     beyondShare: 'beyond its share',
@@ -36,7 +37,11 @@ function makeTurns(count: number, withinMs = 5_000) {
       }),
   });
   const decide = (connection: string, asked: Request) => batcher.decide(connection, asked, withinMs);
-  return { decide, begun, turns: () => begun.map(({ turn }) => turn) };
+  /** Moves the time, but no timer. */
+  const pass = (ms: number) => {
+    passedMs += ms;
+  };
+  return { decide, begun, pass, turns: () => begun.map(({ turn }) => turn) };
 }
 
 const settled = () => sleep(1);
@@ -157,6 +162,94 @@ test('while several connections are active, each has an equal share of the slots
     await settled();
   }
   await Promise.all(answers);
+});
+
+test.each([
+  [
+    'a tenth of four MiB',
+    { b: 300, c: 109 },
+    200,
+    (name: string, kib: number) => request(name, 1, kib * 1024),
+  ],
+  ['2,000 values', { b: 1_500, c: 500 }, 1, (name: string, values: number) => ({ ...request(name), values })],
+])('while several connections are active, a batch has at most %s [W8]', async (_, whole, more, sized) => {
+  const { decide, begun, turns } = makeTurns(2);
+  const answers = [decide('quiet', request('q')), decide('loud', request('a'))];
+  for (const [name, size] of Object.entries({ ...whole, d: more }))
+    answers.push(decide('loud', sized(name, size)));
+  begun[1]?.end();
+  await settled();
+  expect(turns().at(-1)).toBe('loud: b c');
+  begun[2]?.end();
+  await settled();
+  for (const { end } of begun) end();
+  await Promise.all(answers);
+  expect(turns().at(-1)).toBe('loud: d');
+});
+
+test('a connection is active while its batches run, and for a second after its last request [W8]', async () => {
+  const { decide, begun, pass, turns } = makeTurns(4);
+  const answers = ['q', 'r', 's', 't'].map((name) => decide('slow', request(name)));
+  expect(turns()).toEqual(['slow: q', 'slow: r', 'slow: s']);
+  pass(2_000);
+  answers.push(decide('loud', request('a')), decide('loud', request('b')));
+  begun[0]?.end();
+  await settled();
+  // Each has half of the slots, although the slow connection has had its turn for longer.
+  expect(turns().slice(3)).toEqual(['loud: a', 'loud: b']);
+  for (const { end } of begun) end();
+  await settled();
+  begun[5]?.end();
+  await Promise.all(answers);
+  pass(2_000);
+  const more = ['c', 'd', 'e', 'f'].map((name) => decide('loud', request(name)));
+  expect(turns().slice(5)).toEqual(['slow: t', 'loud: c', 'loud: d', 'loud: e']);
+  for (const { end } of begun) end();
+  await settled();
+  begun.at(-1)?.end();
+  await Promise.all(more);
+});
+
+test('a request that has waited too long is decided where another connection has left its share [W3] [W8]', async () => {
+  const { decide, begun, pass, turns } = makeTurns(4, 50);
+  const other = decide('quiet', request('q'));
+  begun[0]?.end();
+  await other;
+  const answers = ['a', 'b', 'c'].map((name) => decide('loud', request(name)));
+  expect(turns().slice(1)).toEqual(['loud: a', 'loud: b']);
+  pass(2_000);
+  await sleep(100);
+  expect(turns().slice(1)).toEqual(['loud: a', 'loud: b', 'loud: c']);
+  for (const { end } of begun) end();
+  expect(await Promise.all(answers)).toEqual(['answer to a', 'answer to b', 'answer to c']);
+});
+
+test('a request that has its slot is answered, however long its batch takes [W3]', async () => {
+  const { decide, begun, turns } = makeTurns(1, 50);
+  const answers = ['a', 'b'].map((name) => decide('hook', request(name)));
+  begun[0]?.end();
+  await settled();
+  expect(turns()).toEqual(['hook: a', 'hook: b']);
+  await sleep(100);
+  begun[1]?.end();
+  expect(await Promise.all(answers)).toEqual(['answer to a', 'answer to b']);
+});
+
+test('a connection whose requests have waited too long takes no slot [W3]', async () => {
+  const { decide, begun, turns } = makeTurns(1, 50);
+  const first = decide('hook', request('a'));
+  expect(await Promise.all([decide('hook', request('b')), decide('other', request('c'))])).toEqual([
+    'busy',
+    'busy',
+  ]);
+  begun[0]?.end();
+  await first;
+  for (const [turn, connection] of ['hook', 'other'].entries()) {
+    const next = decide(connection, request('d'));
+    expect(turns().at(-1)).toBe(`${connection}: d`);
+    begun[turn + 1]?.end();
+    expect(await next).toBe('answer to d');
+  }
 });
 
 test('a batch has at most the JSON values of one request', async () => {
