@@ -23,7 +23,7 @@ export interface FoldNetwork {
 }
 
 export class FoldPool implements Store {
-  private idle: FoldConnection | null = null;
+  private readonly idle: FoldConnection[] = [];
 
   constructor(
     private readonly network: FoldNetwork,
@@ -31,9 +31,8 @@ export class FoldPool implements Store {
   ) {}
 
   async acquire(): Promise<StoreConnection> {
-    const { idle } = this;
-    this.idle = null;
-    if (idle !== null && !idle.isBroken) return idle;
+    for (let idle = this.idle.pop(); idle !== undefined; idle = this.idle.pop())
+      if (!idle.isBroken) return idle;
     const { store, random } = this.network;
     const { scheduler } = store;
     const fault = this.network.faults.at('connect');
@@ -46,7 +45,7 @@ export class FoldPool implements Store {
     await new Promise<void>((resolve) => scheduler.after(random.below(5), this.actor, 'connected', resolve));
     if (backend === null) throw new StoreError('connect', new Error('connect ECONNREFUSED'));
     return new FoldConnection(this.network, this.actor, backend, (connection) => {
-      this.idle = connection;
+      this.idle.push(connection);
     });
   }
 }

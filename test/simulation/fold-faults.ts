@@ -57,6 +57,7 @@ const STATEMENTS = [
   'promotions_sweep_promotion_round_sums',
   'promotions_sweep_promotion_recordings',
   'promotions_sweep_promotion_generations',
+  'fold_store_of_connection',
 ];
 const POINTS: ReadonlyMap<string, readonly FoldFault[]> = new Map<string, readonly FoldFault[]>([
   ['connect', ['cut before', ...WORLD]],
@@ -79,6 +80,7 @@ const OF_OLDER = /^promotions_read_(near|far)(_credited)?$/;
 /** Awaits of runs with attributions, and those of runs without. */
 const OF_CREDITS = /_credited$|^promotions_(credits|moved_rounds|refunds_of_rounds|read_rounds)$/;
 const OF_NO_CREDITS = /^promotions_read(_recorded|_near|_far|_sums)?$/;
+const OF_TWO_CONNECTIONS = 'fold_store_of_connection';
 const OF_STOPS = /^fold_release$/;
 const OF_DROPS = /^promotions_drop_/;
 
@@ -116,6 +118,7 @@ export class FoldFaults {
   readonly struck: string[] = [];
   private hasFocused = false;
   private readonly isCredited: boolean;
+  private readonly areTwoDrawn: boolean;
   private readonly focus: readonly [string, FoldFault];
   /** The event without which the run never reaches its focus; null: it needs none. */
   readonly needs: 'rebuild' | 'arrival' | 'stop' | 'drop' | null = null;
@@ -127,6 +130,7 @@ export class FoldFaults {
   ) {
     this.focus = FOLD_PAIRS[seed % FOLD_PAIRS.length] ?? ['commit', 'killed after'];
     this.isCredited = random.chance(0.5);
+    this.areTwoDrawn = random.chance(0.5);
     const [point] = this.focus;
     if (OF_ARRIVALS.test(point)) this.needs = 'arrival';
     if (OF_REBUILDS.test(point)) this.needs = 'rebuild';
@@ -143,6 +147,12 @@ export class FoldFaults {
   /** Whether the run needs rounds without a record to reach its focus. */
   get needsOlder(): boolean {
     return OF_OLDER.test(this.focus[0]);
+  }
+
+  /** Whether a process has a second connection, which reads the entries of its slices. */
+  get hasTwoConnections(): boolean {
+    const [point] = this.focus;
+    return point === OF_TWO_CONNECTIONS || this.areTwoDrawn;
   }
 
   /** Draws the fault of an await. @throws Error for an await that has no faults yet */

@@ -121,6 +121,7 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         timeText(newestAt === null ? BEFORE_ALL : newestAt - DAY),
       ]),
   fold_lineage: (session) => [[session.lineage()]],
+  fold_store_of_connection: (session) => [[session.lineage()]],
   async fold_horizon(session) {
     const horizon = horizonOf(session);
     await session.waitForBatches(PATIENCE_MS);

@@ -182,7 +182,8 @@ class FoldWorld {
     const end = new AbortController();
     this.processes.set(actor, { actor, end });
     const pool = new FoldPool(this.network, actor);
-    const fold = makeFold(pool, this.sabotage(makePromotionResults(null, LIMITS)), {
+    const beside = this.faults.hasTwoConnections ? pool : null;
+    const fold = makeFold(pool, this.sabotage(makePromotionResults(beside, LIMITS)), {
       ...{ holder: actor.name, leaseMs: LEASE_MS, slice: SPANS, fill: SPANS },
       now: () => this.scheduler.now(),
     });
