@@ -15,7 +15,7 @@ const ALL = process.env.FAULTS === 'all';
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const MEBIBYTE = 1024 * 1024;
-const together = sideBySide((ALL ? 10 : 4) * MINUTE, 5);
+const together = sideBySide(5);
 /** Takes minutes: `FAULTS=all`. */
 const long = ALL ? together : test.skip;
 

@@ -26,7 +26,7 @@ import { withAdmin } from '../support/servers';
 import { program, type Settings } from '../support/worker';
 import { loginsIn } from './promises';
 
-const together = sideBySide(150_000, 4);
+const together = sideBySide(4);
 const SECOND = 1_000;
 const END_MS = 30 * SECOND;
 const READY_MS = 60 * SECOND;

@@ -24,7 +24,7 @@ import { makeTimerAlarm } from '../support/timer-alarm';
 import type { LogLine } from '../support/worker';
 import { allAcceptedOnce, leftOf, loginsIn, untilCaughtUp, verifySound } from './promises';
 
-const together = sideBySide(240_000, 6);
+const together = sideBySide(6);
 
 const SECOND = 1_000;
 const PARTITIONS = 2;

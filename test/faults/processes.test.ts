@@ -7,7 +7,7 @@ import { type Outgoing, produce } from '../support/kafka';
 import { ROOT, type RunningCommand, type Settings } from '../support/worker';
 import { allAcceptedOnce, loginsIn, untilCaughtUp } from './promises';
 
-const together = sideBySide(180_000, 5);
+const together = sideBySide(5);
 
 const SECOND = 1_000;
 /** Beyond the session timeout: by then the group has assigned the partitions to other members. */

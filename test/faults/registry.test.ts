@@ -12,7 +12,7 @@ import { produce } from '../support/kafka';
 import { schemaRegistryUrl } from '../support/servers';
 import { allAcceptedOnce, untilCaughtUp, verifySound } from './promises';
 
-const together = sideBySide(180_000, 5);
+const together = sideBySide(5);
 
 type Answer = (response: ServerResponse) => void;
 const answer =

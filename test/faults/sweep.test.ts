@@ -12,7 +12,7 @@ import { type Swept, tableOf } from './sweep-table';
 /**
  * Four workers with 40 connections each leave enough of the 400 connections of Postgres to the other tests.
  */
-const together = sideBySide(300_000, 4);
+const together = sideBySide(4);
 const swept: Swept[] = [];
 afterAll(() => {
   process.stdout.write(tableOf(swept));

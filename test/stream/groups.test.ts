@@ -11,7 +11,7 @@ import { sideBySide } from './side-by-side';
 import { connectionOf, inWorld, type World } from './world';
 
 const LONG = 90_000;
-const together = sideBySide(3 * LONG, 8);
+const together = sideBySide(8);
 /** A worker begins to read new topics and partitions within this time. */
 const TAKEN_UP_MS = 60_000;
 

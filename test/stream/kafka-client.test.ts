@@ -12,7 +12,7 @@ import { inOwnWorld, inWorld } from './world';
 
 const SECOND = 1_000;
 const MINUTE = 60_000;
-const together = sideBySide(4 * MINUTE, 5);
+const together = sideBySide(5);
 const LIVENESS = 30;
 const login = (event_id: string) => ({ value: bytesOf(aLogin({ event_id })) });
 

@@ -17,7 +17,7 @@ import { freshTopic, kafkaBrokers, withAdmin } from '../support/servers';
 import { sideBySide } from './side-by-side';
 
 const DEADLINE_MS = 40_000;
-const together = sideBySide(4 * DEADLINE_MS);
+const together = sideBySide();
 const logger = makeLogger('silent');
 const kafka = () => makeKafka({ brokers: kafkaBrokers(), clientId: 'promo-test' }, logger);
 const aGroup = () => `promo-test-${randomBytes(6).toString('hex')}`;

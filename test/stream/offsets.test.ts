@@ -27,7 +27,7 @@ const logins = (count: number, name = 'e', partition = 0): Outgoing[] =>
   }));
 
 const LONG = 60_000;
-const together = sideBySide(4 * LONG);
+const together = sideBySide();
 
 describe('a verdict', () => {
   together(

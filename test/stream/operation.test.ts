@@ -11,7 +11,7 @@ import { sideBySide } from './side-by-side';
 import { connectionOf, inWorld } from './world';
 
 const LONG = 60_000;
-const together = sideBySide(3 * LONG);
+const together = sideBySide();
 const MARKER = 'XMARKERX';
 
 describe('logs', () => {

@@ -20,7 +20,7 @@ async function run({ settings }: World<string>, args: readonly string[], more: S
 }
 const parsed = ({ output }: { output: string }): unknown => JSON.parse(output);
 
-const together = sideBySide(240_000);
+const together = sideBySide();
 
 describe('status', () => {
   together('reports lag in records and seconds, and a problem where no worker reads the partition', () =>

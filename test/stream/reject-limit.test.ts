@@ -12,7 +12,7 @@ import { sideBySide } from './side-by-side';
 import { connectionOf, inWorld, type World } from './world';
 
 const LONG = 60_000;
-const together = sideBySide(3 * LONG);
+const together = sideBySide();
 const LIMIT = {
   REJECT_LIMIT_PERCENT: '50',
   REJECT_WINDOW_EVENTS: '100',

@@ -55,7 +55,7 @@ beforeAll(async () => {
 });
 afterEach(killWorkers);
 /** Tests that wait most of their time, and change nothing that other tests use. */
-const together = sideBySide(2 * LONG);
+const together = sideBySide();
 afterAll(async () => {
   await secured?.stop();
 });

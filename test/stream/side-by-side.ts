@@ -10,6 +10,8 @@ import { killWorkers } from '../support/worker';
  * Time for a late scenario to clean up, once its workers are gone. Its leftovers would disturb the next file.
  */
 const CLEANUP_MS = 15_000;
+/** All scenarios of a file. Each of their waits has a deadline of its own, so this one meets a hang alone. */
+const DEADLINE_MS = 600_000;
 /** Ends this long before the overall deadline, so that finished scenarios can still be reported. */
 const REPORT_MS = 1_000;
 
@@ -21,15 +23,12 @@ interface Scenario {
 }
 
 /** @returns `it`, for tests that all run before the first of them is reported, `atOnce` at a time */
-export function sideBySide(
-  deadlineMs: number,
-  atOnce = 4,
-): (title: string, run: () => Promise<void>) => void {
+export function sideBySide(atOnce = 4): (title: string, run: () => Promise<void>) => void {
   const scenarios: Scenario[] = [];
   const running = new Set<Promise<void>>();
 
   beforeAll(async () => {
-    const end = Date.now() + deadlineMs - REPORT_MS;
+    const end = Date.now() + DEADLINE_MS - REPORT_MS;
     const waiting = [...scenarios];
     const work = async () => {
       for (let next = waiting.shift(); next !== undefined && Date.now() < end; next = waiting.shift()) {
@@ -46,7 +45,7 @@ export function sideBySide(
       }
     };
     await Promise.all(Array.from({ length: atOnce }, work));
-  }, deadlineMs);
+  }, DEADLINE_MS);
 
   afterAll(async () => {
     await killWorkers();

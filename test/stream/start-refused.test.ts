@@ -19,7 +19,7 @@ const DEADLINE_MS = 300 * SECOND;
 const AT_ONCE_MS = 20 * SECOND;
 
 /** Each test has its own Kafka. Three starts at a time: more would keep the cores from the workers. */
-const together = sideBySide(DEADLINE_MS, 3);
+const together = sideBySide(3);
 
 const extras = (settings: KafkaExtras['settings']): KafkaExtras => ({
   listeners: {},

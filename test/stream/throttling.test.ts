@@ -10,14 +10,13 @@ import { sideBySide } from './side-by-side';
 import { inOwnWorld, type World } from './world';
 
 const SECOND = 1_000;
-const DEADLINE_MS = 300 * SECOND;
 const CLIENT = 'promo-intake';
 const THROTTLED = 'Kafka throttles requests of this process by a quota';
 
 const NEVER = 'Kafka throttles every fetch, and no record arrives';
 
 /** Each test has its own Kafka, since a quota is set for the client id of all workers. */
-const together = sideBySide(DEADLINE_MS);
+const together = sideBySide();
 
 /** Logins of a size, in two partitions. */
 const loginsOf = (name: string, count: number, bytes: number): Outgoing[] =>

@@ -8,8 +8,7 @@ import { program } from '../support/worker';
 import { sideBySide } from './side-by-side';
 import { inWorld, type World } from './world';
 
-const LONG = 60_000;
-const together = sideBySide(3 * LONG);
+const together = sideBySide();
 const MARKER = 'XMARKERX';
 const TRACE = 'a'.repeat(32);
 const OTHER_TRACE = 'b'.repeat(32);

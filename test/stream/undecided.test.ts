@@ -14,7 +14,7 @@ import { sideBySide } from './side-by-side';
 import { connectionOf, inOwnWorld, inWorld } from './world';
 
 const LONG = 60_000;
-const together = sideBySide(4 * LONG, 5);
+const together = sideBySide(5);
 const SECOND = 1_000;
 
 const login = (event_id: string, partition = 0): Outgoing => ({

@@ -38,7 +38,7 @@ const setOffset = ({ groupId }: World<string>, topic: string, offset: number): P
     admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] }),
   );
 
-const together = sideBySide(240_000);
+const together = sideBySide();
 
 describe('verify', () => {
   together(
