@@ -26,6 +26,8 @@ import {
 
 /** Default time for events to be decided. */
 const DECIDED_DEADLINE_MS = 60_000;
+/** Of the statements of the test itself. */
+const PATIENCE_MS = 60_000;
 
 export interface WorldOptions<Name extends string> {
   /** Topics by the names that the test uses; a number is the number of partitions. */
@@ -108,6 +110,9 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     { databaseUrl: url, maxConnections: 3, applicationName: 'promo-test' },
     makeLogger('silent'),
   );
+  // Those of a worker would fail a test whose own statement waits for the worker, or for a busy machine.
+  pool.options.connectionTimeoutMillis = PATIENCE_MS;
+  pool.options.query_timeout = PATIENCE_MS;
   const operators = options.operators?.(topics) ?? [
     anOperator({
       connections: Object.entries<string>(topics).flatMap(([name, topic]) =>
@@ -189,7 +194,6 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     committed: (topic) => committedOffsets(groupId, topic, brokers),
     ends: (topic) => endOffsets(topic, brokers),
     async expectSound() {
-      // The pool has the deadlines of a worker.
       expect(await withClient(url, damagesOf)).toEqual([]);
     },
     logs: () => workers.map((worker, index) => `\n--- worker ${index + 1}\n${worker.tail()}`).join(''),
