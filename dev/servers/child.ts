@@ -44,7 +44,7 @@ let deathSignalTool: boolean | undefined;
 function canDieWithParent(): boolean {
   deathSignalTool ??=
     process.platform === 'linux' &&
-    spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true'], { stdio: 'ignore', timeout: 5_000 }).status === 0;
+    spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true'], { stdio: 'ignore', timeout: 30_000 }).status === 0;
   return deathSignalTool;
 }
 

@@ -47,7 +47,7 @@ function inspect(home: string): Java | undefined {
     // Some distributions omit that file. Then java itself reports its version, which takes longer.
   }
   if (version === undefined) {
-    const { stderr } = spawnSync(executable, ['-version'], { encoding: 'utf8', timeout: 10_000 });
+    const { stderr } = spawnSync(executable, ['-version'], { encoding: 'utf8', timeout: 60_000 });
     version = featureRelease(/version "([^"]+)"/.exec(stderr ?? '')?.[1]);
   }
   return version === undefined ? undefined : { home, executable, version };

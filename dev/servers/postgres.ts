@@ -23,7 +23,7 @@ export const POSTGRES_USER = 'postgres';
 export const POSTGRES_DATABASE = 'promo';
 
 const INITDB_DEADLINE_MS = 60_000;
-const CONNECT_DEADLINE_MS = 10_000;
+const CONNECT_DEADLINE_MS = 30_000;
 /**
  * The server's log lines about a crash of one of its processes. It then ends all others, and its clients see
  * only that.

@@ -48,7 +48,7 @@ function readProcEntry(pid: number): Entry | undefined {
 function readPs(): Entry[] {
   const { stdout } = spawnSync('ps', ['-A', '-o', 'pid=,ppid=,stat=,lstart='], {
     encoding: 'utf8',
-    timeout: 10_000,
+    timeout: 60_000,
   });
   return (stdout ?? '').split('\n').flatMap((line) => {
     const match = /^\s*(\d+)\s+(\d+)\s+([A-Z])\S*\s+(.+?)\s*$/.exec(line);

@@ -198,7 +198,7 @@ export async function reapLeftovers(
       sendSignal(pid, 'SIGKILL');
     }
     try {
-      await until(`end of the processes left in ${directory}`, 10_000, () => {
+      await until(`end of the processes left in ${directory}`, 30_000, () => {
         // Postgres backends outlive their server by a moment.
         for (const { pid } of serversInside(directory)) {
           sendSignal(pid, 'SIGKILL');

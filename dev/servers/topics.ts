@@ -8,7 +8,7 @@ import {
 } from 'kafkajs';
 import { until } from './deadline';
 
-const TOPIC_DEADLINE_MS = 15_000;
+const TOPIC_DEADLINE_MS = 60_000;
 
 export interface TopicPlan {
   readonly partitions: number;

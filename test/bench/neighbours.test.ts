@@ -9,7 +9,7 @@ const areAllWanted = process.env.FAULTS === 'all';
 const OF_USUAL_RUN = 'one-byte-chunks,nested-rounds';
 /** Of each kind. */
 const SECONDS = inRun({ usual: 3, long: 6 });
-const DEADLINE_MS = areAllWanted ? 900_000 : 240_000;
+const DEADLINE_MS = areAllWanted ? 1_800_000 : 600_000;
 jest.setTimeout(DEADLINE_MS + 10_000);
 
 let bench: string;

@@ -32,7 +32,7 @@ const LIMITS: Limits = { decidedMs: 2_000, probeMs: 1_000 };
  * Limits of the check. They are coarse, since the machines of CI are shared. Without the protection of
  * neighbours the times are half a minute.
  */
-const LIMITS_OF_CHECK: Limits = { decidedMs: 5_000, probeMs: 5_000 };
+const LIMITS_OF_CHECK: Limits = { decidedMs: 10_000, probeMs: 10_000 };
 /** Memory limits of the chart's pods (helm/promo-intake/values.yaml). */
 const WORKER_MIB = 768;
 const WEBHOOK_MIB = 512;
