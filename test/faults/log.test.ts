@@ -30,7 +30,7 @@ const together = sideBySide(4);
 const SECOND = 1_000;
 const END_MS = 30 * SECOND;
 const READY_MS = 60 * SECOND;
-const PROBE_MS = 2 * SECOND;
+const PROBE_MS = 20 * SECOND;
 
 interface Sink {
   readonly descriptor: number;

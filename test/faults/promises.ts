@@ -9,8 +9,11 @@ import type { Outgoing } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { RunningCommand } from '../support/worker';
 
-/** Progress resumes within this time after a fault has ended. */
-export const PROGRESS_MS = 35_000;
+/**
+ * Progress resumes within this time after a fault has ended. The run of all faults has the goal itself, and
+ * so does the simulator. The other run shares its machine with more tests. A busy machine is seconds late.
+ */
+export const PROGRESS_MS = process.env.FAULTS === 'all' ? 35_000 : 60_000;
 const VERIFY_DEADLINE_MS = 60_000;
 
 /** `each` logins for each of the first partitions, each with an id of its own. */
