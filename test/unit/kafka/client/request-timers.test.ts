@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import RequestQueue from 'kafkajs/src/network/requestQueue';
+import { until } from '../../../../dev/servers/deadline';
 import { installRequestTimers } from '../../../../src/kafka/client/patches/request-timers';
 
 beforeAll(installRequestTimers);
@@ -56,7 +57,7 @@ test('a throttled request is sent when the time is over', async () => {
   queue.maybeThrottle(60);
   push(1);
   expect(sent).toEqual([]);
-  await sleep(150);
+  await until('it is sent', 10_000, () => sent.length > 0);
   expect(sent).toEqual([1]);
   for (const delay of delays()) expect(delay).toBeGreaterThan(0);
 });
