@@ -334,7 +334,7 @@ test.each([
       });
       const writer = text === null ? null : await open(fifo, 'w');
       await writer?.write(text ?? '');
-      await until('it writes beside', 20_000, () =>
+      await until('it writes beside', 60_000, () =>
         readdirSync(directory).some((name) => name.endsWith('.part')),
       );
       command.signal('SIGINT');

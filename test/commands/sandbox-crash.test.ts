@@ -13,7 +13,7 @@ const KILLS = inRun({ usual: 2, long: 4 });
 const ROUNDS_A_LIFE = 6;
 /** So many rounds are stored before the sandbox is killed: a slow machine takes long to begin. */
 const LEAST_STORED = 2;
-const STORED_MS = 10_000;
+const STORED_MS = 60_000;
 
 let world: SandboxWorld;
 beforeEach(async () => {

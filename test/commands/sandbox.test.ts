@@ -1,8 +1,10 @@
 /** The sandbox as a process, on a real Postgres: the behaviours that the contract shows of operator calls. */
 import { connect } from 'node:net';
 import { Client } from 'pg';
+import { until } from '../../dev/servers/deadline';
 import { OPERATOR_OPERATION_NAMES } from '../../src/contract/operations';
 import { SERVICE_ERROR_NAMES, serviceError } from '../../src/contract/service-errors';
+import { withClient } from '../support/ledger';
 import { clientOf, type RunningSandbox, SandboxFiles, startSandbox } from '../support/sandbox';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
@@ -128,8 +130,16 @@ describe('a launch', () => {
 
   test('while the first one runs gives 503, and the session afterwards', async () => {
     const launch = aLaunch();
-    const first = sandbox.call(LAUNCH, launch, { headers: { 'x-sandbox-delay-ms': '1500' } });
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    const first = sandbox.call(LAUNCH, launch, { headers: { 'x-sandbox-delay-ms': '6000' } });
+    await withClient(database.url, (client) =>
+      until('the first one runs', 30_000, async () => {
+        const { rowCount } = await client.query(
+          `select from promo_sandbox.sessions where token = $1 and state = 'launching'`,
+          [launch.token],
+        );
+        return rowCount === 1;
+      }),
+    );
     const meanwhile = await sandbox.call(LAUNCH, launch);
     expect(meanwhile).toMatchObject({
       status: 503,
@@ -147,7 +157,7 @@ describe('a launch', () => {
     const launch = aLaunch();
     const replies = await Promise.all(
       Array.from({ length: 20 }, () =>
-        sandbox.call(LAUNCH, launch, { headers: { 'x-sandbox-delay-ms': '300' } }),
+        sandbox.call(LAUNCH, launch, { headers: { 'x-sandbox-delay-ms': '1000' } }),
       ),
     );
     const sessions = new Set(replies.flatMap(({ body }) => body.session_id ?? []));

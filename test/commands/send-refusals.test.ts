@@ -10,7 +10,7 @@ import { until } from '../../dev/servers/deadline';
 import { aLogin } from '../support/builders';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(60_000);
+jest.setTimeout(120_000);
 
 let directory: string;
 let http: Server;
@@ -61,6 +61,6 @@ test.each<[string, () => string, RegExp]>([
     ['send', join(directory, 'events.ndjson'), '--connection', 'hook', '--url', url()],
     { WEBHOOK_SECRETS: JSON.stringify({ hook: `whsec_${randomBytes(24).toString('base64')}` }) },
   );
-  await until('it says why', 30_000, () => expected.test(command.output()) || command.hasEnded());
+  await until('it says why', 60_000, () => expected.test(command.output()) || command.hasEnded());
   expect(command.output()).toMatch(expected);
 });

@@ -2,10 +2,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sleep } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
 import { PART_CHARACTERS } from '../../src/cli/output';
 import { applyReference } from '../../src/ledger/reference-store';
@@ -69,12 +69,13 @@ afterAll(async () => {
   await dropDatabase(database);
 });
 
-async function halted(child: ChildProcess): Promise<string> {
+async function halted(child: ChildProcess, report: string): Promise<string> {
   let text = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8');
     stream?.pause();
   }
+  await until('the command waits for its reader', 60_000, () => existsSync(`${report}.waits`));
   await sleep(HALTED_MS);
   for (const stream of [child.stdout, child.stderr])
     stream
@@ -113,7 +114,7 @@ test.each<[string, () => string[]]>([
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const text = await halted(child);
+  const text = await halted(child, report);
   const waited = Number(readFileSync(report, 'utf8'));
   expect([name, text.length > 5 * MOST_WAITING_BYTES]).toEqual([name, true]);
   expect([name, waited <= MOST_WAITING_BYTES, waited > 0]).toEqual([name, true, true]);

@@ -12,7 +12,7 @@ import { aLogin } from '../support/builders';
 import { serve } from '../support/serve';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(60_000);
+jest.setTimeout(180_000);
 
 let directory: string;
 beforeAll(() => {
@@ -110,10 +110,10 @@ test('a line of the log is printed escaped', () => {
 test('SIGUSR1 opens no inspector', async () => {
   const run = start(['check', '-']);
   run.child.stdin.write('{}\n');
-  await until('it has judged', 20_000, () => run.said().includes('event_id is missing'));
+  await until('it has judged', 60_000, () => run.said().includes('event_id is missing'));
   run.child.kill('SIGUSR1');
   run.child.stdin.write('{"half\n');
-  await until('it goes on', 20_000, () => run.said().includes('ends too early'));
+  await until('it goes on', 60_000, () => run.said().includes('ends too early'));
   run.child.stdin.end();
   expect(await run.ended).toBe(1);
   expect(run.said()).not.toMatch(/debugger|inspector/i);

@@ -12,7 +12,7 @@ import { isObject } from '../../src/lib/json';
 import { accessibilityProblems, testInBrowser } from '../support/browser';
 import { aBet, aDeposit } from '../support/builders';
 
-const CHECKED_WITHIN_MS = 10_000;
+const CHECKED_WITHIN_MS = 60_000;
 const EXAMPLES = join(ROOT, 'schemas', 'examples');
 const REFERENCE = join(EXAMPLES, 'reference.yaml');
 const directory = mkdtempSync(join(tmpdir(), 'promo-check-page-'));

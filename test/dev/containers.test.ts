@@ -198,7 +198,7 @@ describe('with an engine without an image and without a registry', () => {
   test.each(['SIGINT', 'SIGTERM'] as const)('%s ends the wait for a pull', async (signal) => {
     engine = await engineWithoutImages(temporary, 'hangs');
     const program = runNode([build.stack], { STACK: '', DOCKER_HOST: engine.address });
-    await until('a pull hangs', 20_000, () => engine.pulls() === 1);
+    await until('a pull hangs', 60_000, () => engine.pulls() === 1);
     program.process.kill(signal);
     expect(await ending(program)).toBe(130);
   });
@@ -215,7 +215,7 @@ describe('without an engine', () => {
   test('an address without an answer counts as absent, unless containers are required', async () => {
     const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
     const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST });
-    await until('it uses processes', 20_000, () =>
+    await until('it uses processes', 60_000, () =>
       /^no containers: .*; using processes$/m.test(program.errors()),
     );
     program.process.kill('SIGINT');

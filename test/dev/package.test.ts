@@ -26,7 +26,7 @@ jest.setTimeout(600_000);
 const PACK_DEADLINE_MS = 120_000;
 const INSTALL_DEADLINE_MS = 300_000;
 const READY_DEADLINE_MS = 60_000;
-const END_DEADLINE_MS = 20_000;
+const END_DEADLINE_MS = 60_000;
 
 /** The block of the operators' page that installs the package. */
 const [INSTALLATION] = blocksOf(readFileSync(join(projectRoot, 'docs/operators.md'), 'utf8')).filter(

@@ -133,7 +133,7 @@ export function childrenOf(stack: string): ProcessIdentity[] {
   );
 }
 
-export async function query(url: string, statement: string, milliseconds = 5_000): Promise<unknown> {
+export async function query(url: string, statement: string, milliseconds = 30_000): Promise<unknown> {
   const client = new Client({
     connectionString: url,
     connectionTimeoutMillis: milliseconds,
@@ -168,7 +168,7 @@ export async function produceAndConsume(
         received.push(String(message.value));
       },
     });
-    await until('a record arrives', 20_000, () => received.includes(value));
+    await until('a record arrives', 60_000, () => received.includes(value));
     return received.find((each) => each === value);
   } finally {
     await Promise.allSettled([producer.disconnect(), consumer.disconnect()]);

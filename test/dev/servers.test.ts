@@ -240,15 +240,15 @@ test('a crashed process of Postgres is reported when the servers stop, with its 
     environment: PROCESSES,
     log: (line) => lines.push(line),
   });
-  const ended = query(servers.databaseUrl, 'SELECT pg_sleep(20)', 20_000).catch(() => 'ended');
+  const ended = query(servers.databaseUrl, 'SELECT pg_sleep(60)', 60_000).catch(() => 'ended');
   const find = "SELECT min(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'";
-  await until('it sleeps', 10_000, async () => {
+  await until('it sleeps', 50_000, async () => {
     const pid = await query(servers.databaseUrl, find);
     return typeof pid === 'number' && process.kill(pid, 'SIGKILL');
   });
   expect(await ended).toBe('ended');
   await servers.stop();
-  expect(lines.join('\n')).toMatch(/\(PID \d+\) was terminated by signal 9.*\n.*SELECT pg_sleep\(20\)/);
+  expect(lines.join('\n')).toMatch(/\(PID \d+\) was terminated by signal 9.*\n.*SELECT pg_sleep\(60\)/);
 });
 
 test('a Postgres package without links between its libraries runs from a copy', () => {

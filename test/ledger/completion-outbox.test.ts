@@ -107,7 +107,7 @@ test('entries get their numbers in the order of their commits, also of two write
       isThrough = true;
       await second.query('commit');
     });
-    await until('the second writer waits or is through', 10_000, async () => {
+    await until('the second writer waits or is through', 60_000, async () => {
       const [[locks] = []] = await store.rows('select count(*) from pg_locks where not granted');
       return Number(locks) > 0 || isThrough;
     });

@@ -217,7 +217,7 @@ test('a batch that waits for its turn beyond the lock timeout asks again at once
     await holder.query('commit');
     expect(await decided).toEqual(['accepted']);
   });
-}, 20_000);
+});
 
 test('batches of several feeds that take turns never deadlock, whatever the order of their feeds [U4] [C3]', async () => {
   const [operators, rounds] = [['acme-shared', 'bravo-shared'], 10];

@@ -411,7 +411,7 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
         await holder.query('begin');
         await holder.query(`select from promo_store.event_keys where verdict_id = 2 for update`);
         const program = startProgram(join(__dirname, '../support/migrate-program.ts'), { DATABASE_URL: url });
-        await until('it waits', 30_000, async () => {
+        await until('it waits', 60_000, async () => {
           const waiting =
             'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
           return (await holder.query(waiting)).rowCount === 1;

@@ -18,7 +18,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-jest.setTimeout(60_000);
+jest.setTimeout(120_000);
 
 let store: TestStore;
 beforeEach(async () => {
@@ -566,7 +566,7 @@ describe('a store that cannot decide', () => {
         anEnvelope(aBet(), 0),
       ]);
       expect(result.undecided?.message).toMatch(/^commit: no answer within/);
-      expect(performance.now() - began).toBeLessThan(15_000);
+      expect(performance.now() - began).toBeLessThan(40_000);
       way.speakAgain();
       // On another connection: the pool discarded its only one.
       expect(await worker.partition('acme').readAt(1, ...batch)).toEqual(answers);

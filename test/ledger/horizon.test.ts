@@ -19,7 +19,7 @@ import {
 import { startProgram } from '../support/program';
 import { dropRoles, makeRole } from '../support/roles';
 
-const STEP_WITHIN_MS = 10_000;
+const STEP_WITHIN_MS = 60_000;
 
 let store: TestStore;
 let acme: TestPartition;

@@ -21,19 +21,24 @@ const LONG = 60_000;
 const REQUESTS = 6;
 const IDS_IN_A_REQUEST = 16;
 
-/** Milliseconds of each request with events of these ids, and of the requests with their duplicates. */
+/**
+ * Milliseconds of a request with events of these ids, and of the request with their duplicates. The least of
+ * several counts, since a busy machine delays some of them.
+ */
 async function timeOf(topic: string, idOf: (n: number) => string, into = store): Promise<number> {
   const partition = into.partition(topic);
-  const began = performance.now();
+  let least = Number.POSITIVE_INFINITY;
   for (let request = 0; request < REQUESTS; request++) {
     const bets = Array.from({ length: IDS_IN_A_REQUEST }, (_, n) => {
       const id = idOf(request * IDS_IN_A_REQUEST + n);
       return aBet({ event_id: id, round_id: id });
     });
+    const began = performance.now();
     expect(new Set(await partition.read(...bets))).toEqual(new Set(['accepted']));
     expect(new Set(await partition.read(...bets))).toEqual(new Set(['duplicate of accepted']));
+    least = Math.min(least, performance.now() - began);
   }
-  return (performance.now() - began) / REQUESTS / 2;
+  return least;
 }
 
 test('after ids a, aa, aaa ... neither requests with long ids nor their duplicates take longer than before [K5] [U1]', async () => {
@@ -48,7 +53,7 @@ test('after ids a, aa, aaa ... neither requests with long ids nor their duplicat
   }
   const usual = await timeOf('acme', (n) => `${randomBytes(LONG / 2).toString('hex')}${n}`);
   const hostile = await timeOf('acme.apart', (n) => `${'a'.repeat(LONG)}${n}`);
-  expect(hostile).toBeLessThan(5 * usual + 50);
+  expect(hostile).toBeLessThan(5 * usual + 100);
 });
 
 /** Enough for an older version to take seconds for a request. Storing 6,000 of them takes it minutes. */
@@ -67,14 +72,17 @@ select now(), n, 1, 1, 1, 0, false, repeat('a', n) from generate_series(1, ${CHA
 const LONG_ROUNDS = `insert into promo_store.rounds (round_no, feed_no, round_key, round_id)
 select nextval('promo_store.batch_numbers'), 1, promo_store.id_key('l' || n), repeat('a', ${LONG}) || n from generate_series(1, ${IDS_IN_A_REQUEST}) n`;
 
-/** Milliseconds to insert the rounds of one request, which are rolled back. */
+/** Milliseconds to insert the rounds of one request, which are rolled back. The least of several counts. */
 async function timeOfRounds(client: Client): Promise<number> {
-  await client.query('begin');
-  const began = performance.now();
-  await client.query(LONG_ROUNDS);
-  const took = performance.now() - began;
-  await client.query('rollback');
-  return took;
+  let least = Number.POSITIVE_INFINITY;
+  for (let time = 0; time < 3; time++) {
+    await client.query('begin');
+    const began = performance.now();
+    await client.query(LONG_ROUNDS);
+    least = Math.min(least, performance.now() - began);
+    await client.query('rollback');
+  }
+  return least;
 }
 
 test('a migrated store takes long ids as fast as any, although an older version left a chain of ids in it [K5] [U1]', async () => {
@@ -92,7 +100,7 @@ test('a migrated store takes long ids as fast as any, although an older version 
       await held.apply(REFERENCE);
       const usual = await timeOf('acme', (n) => `${randomBytes(LONG / 2).toString('hex')}${n}`, held);
       const hostile = await timeOf('acme.apart', (n) => `${'a'.repeat(LONG)}${n}`, held);
-      expect(hostile).toBeLessThan(5 * usual + 50);
+      expect(hostile).toBeLessThan(5 * usual + 100);
     } finally {
       await held.disconnect();
     }

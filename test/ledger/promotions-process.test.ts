@@ -103,7 +103,8 @@ test('a process that stops by a signal hands over at once; --rebuild counts agai
   const second = start();
   await second.waitForLog('another process folds, waiting');
   await first.stop();
-  await second.waitForLog('this process folds', 5_000);
+  // Otherwise it would wait for the end of the lease, 10 s.
+  await second.waitForLog('this process folds', 9_000);
   await second.stop();
   const third = start('--rebuild', 'a try');
   await third.waitForLog('generation shown');

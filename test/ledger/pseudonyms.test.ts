@@ -279,7 +279,7 @@ test.each(
           );
           await until(
             'the batch is decided',
-            20_000,
+            60_000,
             async () => (await part.attempt(offset, events)).undecided === null,
           );
           offset += events.length;
@@ -290,7 +290,7 @@ test.each(
     });
     const random = makeRandom(seed);
     let process = aProcess();
-    for (const end = Date.now() + 60_000; !isDone && Date.now() < end; ) {
+    for (const end = Date.now() + 100_000; !isDone && Date.now() < end; ) {
       // A new process takes over in the middle, as after a crash.
       if (random.chance(0.2)) {
         await process.fold.release();
@@ -357,7 +357,7 @@ test('an erasure beside a slice that has read its player leaves no pseudonym [Y4
   const process = aProcess(key, {
     wrap: heldAtWrite(async () => {
       erasing = erase('ann');
-      await until('the erasure waits', 10_000, async () => {
+      await until('the erasure waits', 60_000, async () => {
         const waits = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
         return (await store.value(waits)) !== '0' || (await isSettled(erasing));
       });

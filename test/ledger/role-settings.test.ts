@@ -57,7 +57,7 @@ describe('under a role with unusual settings', () => {
       store: store.pool,
       async settle() {
         await sleep(150);
-        await until('all running statements wait for a lock', 10_000, async () => {
+        await until('all running statements wait for a lock', 60_000, async () => {
           return (await owner.value(RUNNING)) === '0';
         });
       },

@@ -79,7 +79,7 @@ test('two processes, the one that works is killed: another takes over, and nothi
   const folding = await Promise.all(processes.map(isFolding));
   expect(folding.toSorted()).toEqual([0, 1]);
   for (const each of processes) {
-    expect(await each.metric('promo_intake_rollups_lag_seconds')).toBeLessThan(15);
+    expect(await each.metric('promo_intake_rollups_lag_seconds')).toBeLessThan(60);
     expect(await each.stop()).toEqual({ code: 0, signal: null });
   }
   expect(await store.value('select is_running from promo.rollup_coverage')).toBeNull();
@@ -92,7 +92,8 @@ test('a process that stops by a signal hands over at once; --rebuild counts agai
   const second = start();
   await second.waitForLog('another process folds, waiting');
   await first.stop();
-  await second.waitForLog('this process folds', 5_000);
+  // Otherwise it would wait for the end of the lease, 10 s.
+  await second.waitForLog('this process folds', 9_000);
   await second.stop();
   const third = new RunningCommand(['rollups', '--rebuild', 'a try'], {
     DATABASE_URL: role.url,

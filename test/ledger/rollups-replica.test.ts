@@ -4,9 +4,9 @@ import { aRollupFold } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { keepStandby, restartAsReplica, withOwnPostgres } from '../support/servers';
 
-const STEP_WITHIN_MS = 20_000;
+const STEP_WITHIN_MS = 60_000;
 /** Two servers of their own are started one after the other, three times. */
-jest.setTimeout(120_000);
+jest.setTimeout(240_000);
 
 const aFold = (store: TestStore) => aRollupFold(store.pool, { slice: { rows: 1_000, ms: 500 } });
 

@@ -18,7 +18,7 @@ import {
 } from '../support/ledger';
 
 const SEEDS = inRun({ usual: 2, long: 6, variable: 'ROLLUP_SEEDS' });
-const WITHIN_MS = 20_000;
+const WITHIN_MS = 60_000;
 
 let store: TestStore;
 beforeEach(async () => {

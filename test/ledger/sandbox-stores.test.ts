@@ -44,6 +44,8 @@ const letLaunchesExpire = () =>
 const whileHeld = <T>(sessionId: string, work: () => Promise<T>): Promise<T> =>
   withClient(database.url, (holder) =>
     withClient(database.url, async (observer) => {
+      // Connections that begin meanwhile would come too late on a busy machine.
+      await many(() => pool.query('select pg_sleep(0.2)'));
       await holder.query('begin');
       await holder.query('select from promo_sandbox.sessions where session_id = $1 for update', [sessionId]);
       const working = work();

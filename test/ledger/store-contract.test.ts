@@ -7,10 +7,10 @@ import { until } from '../../dev/servers/deadline';
 import { freshStore, REFERENCE } from '../support/ledger';
 import { describeStoreContract } from '../support/store-contract';
 
-jest.setTimeout(60_000);
+jest.setTimeout(120_000);
 
 /** Longer than a statement takes that does not wait. */
-const SETTLED_MS = 150;
+const SETTLED_MS = 300;
 
 const RUNNING = `select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
   and backend_type = 'client backend' and state = 'active' and wait_event_type is distinct from 'Lock'`;
@@ -26,7 +26,7 @@ describeStoreContract(async () => {
       await sleep(SETTLED_MS);
       await until(
         'all running statements wait for a lock',
-        10_000,
+        60_000,
         async () => (await store.value(RUNNING)) === '0',
       );
     },

@@ -26,7 +26,7 @@ import {
 import { startProgram } from '../support/program';
 import { databaseUrl, type FreshDatabase, freshDatabase, ownServers } from '../support/servers';
 
-jest.setTimeout(120_000);
+jest.setTimeout(240_000);
 
 const EACH_OF_OLDER = 12;
 const NEWEST = 3;
@@ -408,7 +408,7 @@ test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and th
     const migrated = runMigrations(url);
     const waiting = `select count(*)::int > 0 from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())`;
     await withClient(url, (other) =>
-      until('the migration waits', 10_000, async () => (await rowsOf(other, waiting))[0]?.[0] === 't'),
+      until('the migration waits', 60_000, async () => (await rowsOf(other, waiting))[0]?.[0] === 't'),
     );
     await batch.query('update promo_store.rounds set settled = true');
     await batch.query('insert into promo_store.resends select * from promo_store.resends limit 1');
@@ -453,7 +453,7 @@ describe('a lock that another session holds for long, like a query of hours', ()
       await holder.query('select from promo_store.partitions');
       const waits: string[] = [];
       const migrating = runMigrations(url, { onWait: (name) => waits.push(name) });
-      await until('it has given up once', 20_000, async () => waits.length === 1);
+      await until('it has given up once', 60_000, async () => waits.length === 1);
       // No session queues behind the migration now.
       await withClient(url, async (client) => {
         // A worker would wait for five seconds.
@@ -509,11 +509,11 @@ test('a statement of minutes ends soon after its client is gone', async () => {
     () => 'answered',
     () => 'gone',
   );
-  await until('it runs', 20_000, async () => (await running())[0]?.[0] === '1');
+  await until('it runs', 60_000, async () => (await running())[0]?.[0] === '1');
   // Without a closing message, like a killed process.
   client.connection.stream.destroy();
   expect(await asked).toBe('gone');
-  await until('the statement is ended', 30_000, async () => (await running())[0]?.[0] === '0');
+  await until('the statement is ended', 60_000, async () => (await running())[0]?.[0] === '0');
 });
 
 /**
@@ -540,7 +540,7 @@ async function inTheMiddle(
 }
 
 const untilItWaits = (holder: Client): Promise<void> =>
-  until('the migration waits', 20_000, async () => {
+  until('the migration waits', 60_000, async () => {
     const waiting =
       'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
     return (await holder.query(waiting)).rowCount === 1;

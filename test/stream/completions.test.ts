@@ -127,7 +127,7 @@ test('a publisher that is killed after Kafka has the messages repeats them, with
   expect(await cursors()).toEqual([['0', null]]);
   const next = publisher({ holder: 'next' });
   expect(await next.step()).toMatchObject({ kind: 'standby' });
-  await until('the lease is over', 20_000, async () => {
+  await until('the lease is over', 60_000, async () => {
     const step = await next.step();
     return step.kind === 'published' && step.messages === 3;
   });
@@ -192,15 +192,15 @@ test('a topic that refuses holds back its operator alone, which then catches up 
     { publisher: steps, clock: systemClock, logger, intervalMs: 50, observe: () => undefined },
     end.signal,
   );
-  await until('the topic has refused again', 20_000, () =>
+  await until('the topic has refused again', 60_000, () =>
     log.some((line) => line.includes('are held back')),
   );
   await addEntries(store.pool, { player: 'p-5' }, { operator: 'bravo', player: 'p-5' });
-  await until('the other operator goes on', 20_000, async () => (await cursors())[0]?.[0] === '10');
+  await until('the other operator goes on', 60_000, async () => (await cursors())[0]?.[0] === '10');
   await alterTopic(topicOf('bravo'), { 'max.message.bytes': '1000000' });
   await until('it has caught up', 60_000, async () => (await cursors())[0]?.[1] === null);
   await addEntries(store.pool, { operator: 'bravo', player: 'p-6' });
-  await until('it is published as before', 20_000, async () => (await cursors())[0]?.[0] === '11');
+  await until('it is published as before', 60_000, async () => (await cursors())[0]?.[0] === '11');
   end.abort();
   await running;
   expect(await entriesIn(topicOf('bravo'))).toEqual([2, 4, 5, 7, 10, 11]);

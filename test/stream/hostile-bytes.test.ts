@@ -29,7 +29,7 @@ const PACE_MS = 100;
  * 99 of 100 events of the good neighbour are decided within this time. Without the attack they take some 30
  * ms. The run of all faults has the goal itself. The other one shares its machine with more tests.
  */
-const PROMPT_MS = process.env.FAULTS === 'all' ? 2_000 : 5_000;
+const PROMPT_MS = process.env.FAULTS === 'all' ? 2_000 : 15_000;
 /**
  * Nine of ten good events wait for at most this many batches of the others, however slow the machine is. At
  * the start, each partition has one batch of its own.

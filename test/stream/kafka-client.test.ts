@@ -138,8 +138,8 @@ describe('a connection that is reset in the middle of an answer', () => {
         await tap.breakOff();
         await worker.waitForLog('Connection error: read ECONNRESET');
         await produce(world.topics.main, [login('late')]);
-        // Less than the client's timeout for an answer, and long before the client starts again.
-        await world.untilDecided(501, 10 * SECOND);
+        // Less than the client's timeout for an answer, 15 s, and long before the client starts again.
+        await world.untilDecided(501, 14 * SECOND);
         expect(await worker.stop()).toEqual({ code: 0, signal: null });
       } finally {
         await tap.close();

@@ -259,7 +259,7 @@ describe('SIGTERM', () => {
         // Far from done by then, even if the test is delayed.
         const worker = await world.started({ BATCH_EVENTS: '5' });
         await world.untilDecided(200);
-        expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
+        expect(await worker.stop()).toEqual({ code: 0, signal: null });
         const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');
         const committed = await world.committed(main);
         expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(

@@ -245,7 +245,8 @@ describe('the end', () => {
       worker.signal('SIGINT');
       const stopped = await worker.waitForLog('stopped');
       expect(await worker.ending()).toEqual({ code: 0, signal: null });
-      expect(Date.now() - Date.parse(stopped.time)).toBeLessThan(1_500);
+      // Node ends a process once nothing is left. A busy machine may be seconds late.
+      expect(Date.now() - Date.parse(stopped.time)).toBeLessThan(8_000);
     }),
   );
 });

@@ -24,7 +24,7 @@ import { definitionsOf } from '../support/promotions';
 import { RunningCommand } from '../support/worker';
 import { inOwnWorld, type World } from './world';
 
-const ARCHIVED_WITHIN_MS = 20_000;
+const ARCHIVED_WITHIN_MS = 60_000;
 const COPY_LEFT_OUT = /postmaster\.(pid|opts)$|\/pg_wal\/./;
 
 let directory: string;

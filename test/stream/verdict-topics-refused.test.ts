@@ -86,7 +86,7 @@ test('a topic that is deleted, and one that may not be written, leave the other 
       // The producer learns of the topic, which then disappears.
       await send(topics.deleted, bets('before', 1));
       await world.untilDecided(1);
-      await until('it is published', 30_000, async () => (await world.committed(topics.deleted))[0] === 1);
+      await until('it is published', 60_000, async () => (await world.committed(topics.deleted))[0] === 1);
       await admin((kafka) => kafka.deleteTopics({ topics: [topicOf('deleted')] }));
 
       for (const operator of ['deleted', 'denied', 'hidden'] as const)
@@ -121,7 +121,8 @@ test('a topic that is deleted, and one that may not be written, leave the other 
       expect(messages).toHaveLength(EVENTS + 1);
       expect(messages.filter(({ value }) => value?.includes('"shared-well"'))).toHaveLength(1);
       expect(waiting(topics.well)).toEqual([]);
-      expect(rate).toBeGreaterThan(500);
+      // Batches that waited for the retries of the others, 1 to 30 s apart, would need minutes.
+      expect(rate).toBeGreaterThan(100);
       expect(await worker.metric('promo_intake_undecided_partitions')).toBe(4);
 
       await createAcls(

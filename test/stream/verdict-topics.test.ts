@@ -93,12 +93,12 @@ test('a topic that refuses leaves the partitions of its operator undecided, and 
     const { acme, beta, shared } = world.topics;
     await produce(beta, [bet('b-0')]);
     const worker = await world.started({ VERDICT_TOPIC: patternOf(world) });
-    await until('the first record is committed', 30_000, async () => (await world.committed(beta))[0] === 1);
+    await until('the first record is committed', 60_000, async () => (await world.committed(beta))[0] === 1);
     const refusing = topicOf(world, 'beta');
     await alterTopic(refusing, { 'max.message.bytes': '20' });
     await produce(beta, [bet('b-1')]);
     await produce(shared, [bet('s-1', 'acme-shared'), bet('s-2', 'beta-shared'), bet('s-3', 'acme-shared')]);
-    await until('both partitions with records of beta wait', 30_000, () =>
+    await until('both partitions with records of beta wait', 60_000, () =>
       [beta, shared].every((of) => worker.logged('partition is undecided').some(({ topic }) => topic === of)),
     );
     await produce(
@@ -107,7 +107,7 @@ test('a topic that refuses leaves the partitions of its operator undecided, and 
     );
     await until(
       'the partition of acme is committed',
-      30_000,
+      60_000,
       async () => (await world.committed(acme))[0] === 500,
     );
     expect((await idsIn(topicOf(world, 'acme'))).length).toBe(502);
@@ -137,8 +137,8 @@ test('an operator that can have no topic is undecided, and workers and replays g
       await produce(odd, [bet('o-1')]);
       await produce(acme, [bet('a-1')]);
       const worker = await world.started({ VERDICT_TOPIC: patternOf(world) });
-      await until('acme is committed', 30_000, async () => (await world.committed(acme))[0] === 1);
-      await until('the other one waits', 30_000, () =>
+      await until('acme is committed', 60_000, async () => (await world.committed(acme))[0] === 1);
+      await until('the other one waits', 60_000, () =>
         worker.logged('partition is undecided').some(({ topic }) => topic === odd),
       );
       expect(await world.committed(odd)).toEqual([-1]);
@@ -165,7 +165,7 @@ test('workers refuse to start where no operator can have a topic [S9]', () =>
     },
     async (world) => {
       const worker = world.start({ VERDICT_TOPIC: patternOf(world) });
-      expect(await worker.ending(30_000)).toEqual({ code: 1, signal: null });
+      expect(await worker.ending()).toEqual({ code: 1, signal: null });
       expect(worker.output()).toContain('which is not a Kafka topic name');
     },
   ));

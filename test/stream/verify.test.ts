@@ -29,7 +29,7 @@ async function verify({ settings }: World<string>): Promise<{ code: number | nul
 async function aborted(world: World<string>, topic: string): Promise<void> {
   const [end = 0] = await world.ends(topic);
   await produceInTransaction(topic, logins(2, 'aborted'), 'abort');
-  await until('the marker is written', 20_000, async () => (await world.ends(topic))[0] === end + 3);
+  await until('the marker is written', 60_000, async () => (await world.ends(topic))[0] === end + 3);
 }
 
 /** Sets the offset as an operator does who moves the group by hand. */

@@ -5,7 +5,7 @@ import { within } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
 import { findOnPath } from '../../dev/servers/java';
 
-const ANSWER_DEADLINE_MS = 5_000;
+const ANSWER_DEADLINE_MS = 30_000;
 const BUILD_DEADLINE_MS = 600_000;
 const COMMAND_DEADLINE_MS = 60_000;
 /** Output of an engine that has no base images of ours, and cannot get them. */

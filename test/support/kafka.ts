@@ -10,8 +10,8 @@ export type { TopicPlan } from '../../dev/servers/topics';
 export { makeTopics } from './servers';
 
 const MAX_BYTES = 64 * 1024 * 1024;
-const READ_DEADLINE_MS = 20_000;
-const TOPIC_DEADLINE_MS = 20_000;
+const READ_DEADLINE_MS = 60_000;
+const TOPIC_DEADLINE_MS = 60_000;
 const TRANSACTION_TIMEOUT_MS = 60_000;
 
 // Producing needs the codecs too: kafkajs compresses with gzip only.
@@ -220,7 +220,7 @@ async function alterShown(
   const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
   const resource = { type: TOPIC_RESOURCE, name: topic };
   await admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries }] });
-  await until(`the broker shows the new settings of ${topic}`, 10_000, async () => {
+  await until(`the broker shows the new settings of ${topic}`, TOPIC_DEADLINE_MS, async () => {
     const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [resource] });
     const shown = new Map(
       resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue]),

@@ -30,8 +30,8 @@ export const MIGRATIONS = join(__dirname, '../../migrations');
 const ROLES = join(__dirname, '../../src/ledger/roles.ts');
 /** Two test files that need the template at once wait for one another. */
 const TEMPLATE_LOCK = 7_302_118_445;
-const CONNECT_DEADLINE_MS = 10_000;
-const LOCK_WAIT_BEGINS_WITHIN_MS = 5_000;
+const CONNECT_DEADLINE_MS = 60_000;
+const LOCK_WAIT_BEGINS_WITHIN_MS = 60_000;
 const STATEMENT_DEADLINE_MS = 120_000;
 
 /**

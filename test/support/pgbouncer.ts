@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
 import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
 
-const START_DEADLINE_MS = 10_000;
+const START_DEADLINE_MS = 60_000;
 const PROGRAM = process.env.PGBOUNCER ?? 'pgbouncer';
 /** The first version that keeps prepared statements in transaction mode. */
 const OLDEST = [1, 21] as const;

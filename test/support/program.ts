@@ -8,8 +8,8 @@ import { until, within } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
 import type { End } from './worker';
 
-const START_DEADLINE_MS = 30_000;
-const END_DEADLINE_MS = 30_000;
+const START_DEADLINE_MS = 60_000;
+const END_DEADLINE_MS = 60_000;
 
 const RUN = `
 require.extensions['.ts'] = (module, file) => module._compile(require('@swc/core').transformFileSync(file, {

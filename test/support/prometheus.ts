@@ -13,9 +13,9 @@ import { findOnPath } from '../../dev/servers/java';
 import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
 import { isObject } from '../../src/lib/json';
 
-const TOOL_DEADLINE_MS = 30_000;
-const START_DEADLINE_MS = 20_000;
-const ANSWER_DEADLINE_MS = 10_000;
+const TOOL_DEADLINE_MS = 120_000;
+const START_DEADLINE_MS = 60_000;
+const ANSWER_DEADLINE_MS = 30_000;
 
 const PATH = [process.env.PROMETHEUS ?? '', process.env.PATH ?? ''].join(delimiter);
 

@@ -6,7 +6,7 @@ import { within } from '../../dev/servers/deadline';
 export type Quota = 'consumer_byte_rate' | 'producer_byte_rate' | 'request_percentage';
 
 const ALTER_CLIENT_QUOTAS = 49;
-const ANSWER_DEADLINE_MS = 10_000;
+const ANSWER_DEADLINE_MS = 60_000;
 
 /**
  * Sets a quota for a client id, or removes it.

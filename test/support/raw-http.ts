@@ -3,7 +3,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { within } from '../../dev/servers/deadline';
 
-const CLOSED_WITHIN_MS = 20_000;
+const CLOSED_WITHIN_MS = 60_000;
 
 /** A connection, and the bytes received over it. */
 export interface Line {

@@ -189,7 +189,7 @@ export const plainHeaders = ({ headers }: Pick<StreamRecord, 'headers'>) =>
 
 // --- sending it
 
-const PRODUCE_DEADLINE_MS = 30_000;
+const PRODUCE_DEADLINE_MS = 60_000;
 const NO_ERROR = 0;
 
 /**

@@ -12,7 +12,7 @@ import { quietKafka } from '../../dev/servers/guest';
 import { deleteTopics, makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
 
 const DATABASE_PREFIX = 'promo_test_';
-const CONNECT_DEADLINE_MS = 10_000;
+const CONNECT_DEADLINE_MS = 60_000;
 /**
  * To drop a database, Postgres waits for a checkpoint and for each backend. A backend does not answer while a
  * test withholds the rows of its COPY, or its password (authentication_timeout: 60 s).

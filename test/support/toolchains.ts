@@ -10,7 +10,7 @@ const JAVA_VERSION = 17;
 const GO_MINOR = 26;
 /** 8.1: each part of the version has two digits, as in PHP's own number. */
 const PHP_VERSION_ID = 80_100;
-const VERSION_DEADLINE_MS = 10_000;
+const VERSION_DEADLINE_MS = 60_000;
 
 /** Variables that the tools of a language need. */
 export interface Toolchain {

@@ -1,7 +1,8 @@
 /**
  * Loaded into a command before its program (NODE_OPTIONS=--require). It records the largest number of bytes
  * of standard output and standard error that waited in the process for their readers. At the exit it writes
- * this number to the file that WAITING_OUTPUT names.
+ * this number to the file that WAITING_OUTPUT names. The file with `.waits` behind this name appears once the
+ * program has to wait for a reader.
  */
 const { writeFileSync } = require('node:fs');
 
@@ -11,6 +12,7 @@ for (const stream of [process.stdout, process.stderr]) {
   stream.write = (...given) => {
     const result = write(...given);
     most = Math.max(most, stream.writableLength);
+    if (!result) writeFileSync(`${process.env.WAITING_OUTPUT}.waits`, '');
     return result;
   };
 }

@@ -30,7 +30,7 @@ export interface Caller {
 
 /** A process that calls wallets. Its pool has to be ended. */
 export function makeCaller(databaseUrl: string, options: CallerOptions): Caller {
-  const { profiles, deadlineMs = 1_000, leaseMs, wallNow = () => Date.now(), maxConnections = 4 } = options;
+  const { profiles, deadlineMs = 4_000, leaseMs, wallNow = () => Date.now(), maxConnections = 4 } = options;
   const lines: string[] = [];
   const logger: Logger = pino({ level: 'trace', base: null }, { write: (line: string) => lines.push(line) });
   const pool = makePool({ databaseUrl, maxConnections, applicationName: 'promo-test-wallet' }, logger);

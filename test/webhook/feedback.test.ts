@@ -12,7 +12,8 @@ import { aBet } from '../support/ledger';
 import { aSecret } from '../support/webhook';
 import { killWorkers, program, ROOT, type Settings } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(180_000);
+const LONG = 60_000;
 afterEach(killWorkers);
 
 let directory: string;
@@ -86,7 +87,7 @@ test('tail warns where its conditions let no verdict come [T1]', () =>
   withWebhook({}, async ({ world }) => {
     const warningOf = async (...conditions: readonly string[]) => {
       const tail = start(['tail', ...conditions], { DATABASE_URL: world.databaseUrl });
-      await until('tail follows', 20_000, async () => tail.said.errors.includes('following the verdicts'));
+      await until('tail follows', LONG, async () => tail.said.errors.includes('following the verdicts'));
       tail.child.kill('SIGINT');
       await tail.ended;
       return /^warning: (.*)$/m.exec(tail.said.errors)?.[1] ?? null;
@@ -101,14 +102,14 @@ test('tail prints each verdict once with its remedy, survives a lost connection,
   withWebhook({}, async ({ world, send }) => {
     await send(aBet({ event_id: 'before' }));
     const tail = start(['tail', '--connection', HOOK], { DATABASE_URL: world.databaseUrl });
-    await until('tail follows', 20_000, async () => tail.said.errors.includes('following the verdicts'));
+    await until('tail follows', LONG, async () => tail.said.errors.includes('following the verdicts'));
     await send({ events: [aBet({ event_id: 'good' }), { ...aBet({ event_id: 'bad' }), amount: 5 }] });
-    await until('both verdicts', 20_000, async () => tail.said.output.includes('bet bad'));
+    await until('both verdicts', LONG, async () => tail.said.output.includes('bet bad'));
     await world.rows(
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'promo-intake-tail' and datname = current_database()`,
     );
     await send(aBet({ event_id: 'after' }));
-    await until('the verdict after the loss', 30_000, async () => tail.said.output.includes('bet after'));
+    await until('the verdict after the loss', LONG, async () => tail.said.output.includes('bet after'));
     tail.child.kill('SIGINT');
     const { code, output } = await tail.ended;
 

@@ -187,7 +187,7 @@ test('while a decision waits for the lock of its round, a rehearsal of the round
       await client.query('begin');
       await client.query('select from promo_store.rounds for update');
       const waiting = send(aBet({ event_id: 'waits', round_id: 'r' }));
-      await until('the decision waits', 10_000, async () => {
+      await until('the decision waits', 60_000, async () => {
         const { rowCount } = await client.query(
           `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
         );

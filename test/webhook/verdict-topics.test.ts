@@ -58,7 +58,7 @@ test('a webhook publishes to the topic of each operator, creates it, and one tha
 
       await alterTopic(topicOf('beta'), { 'max.message.bytes': '20' });
       const waiting = send('beta', 'b-2');
-      await until('the topic refuses', 30_000, () => {
+      await until('the topic refuses', 60_000, () => {
         return command.logged('cannot publish verdicts, retrying').length > 0;
       });
       for (let n = 3; n < 8; n++) expect((await send('acme', `a-${n}`)).status).toBe(200);

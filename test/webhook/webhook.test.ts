@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import type { Client } from 'pg';
-import { sleep, until } from '../../dev/servers/deadline';
+import { until } from '../../dev/servers/deadline';
 import { isObject } from '../../src/lib/json';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { HOOK, LOCK_KEYS, operators, type Sending, secret, topics, withWebhook } from '../stream/scene';
@@ -15,12 +15,13 @@ import { aBet, aRefund, aSettled, aWin, withClient } from '../support/ledger';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(180_000);
+const LONG = 60_000;
 afterEach(killWorkers);
 
 const ofLater = aSecret();
 function untilOneWaits(client: Client): Promise<void> {
-  return until('a transaction waits for the lock', 10_000, async () => {
+  return until('a transaction waits for the lock', LONG, async () => {
     const { rowCount } = await client.query(
       `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
     );
@@ -218,7 +219,8 @@ test('a request without a free slot within half a second is answered 503, and on
         { code: 'ERROR_CODE_MAINTENANCE', message: expect.stringMatching(/^overloaded: /), retryable: true },
       ]);
       expect(waited).toBeGreaterThan(490);
-      expect(waited).toBeLessThan(3_000);
+      // Without a limit of its own it would wait until the first one gives up, after 20 s.
+      expect(waited).toBeLessThan(10_000);
       await client.query('commit');
       expect((await first).verdicts).toEqual(['accepted']);
     });
@@ -249,7 +251,7 @@ test('while Postgres is away requests are undecided, and they are decided when s
     const refusals = `promo_intake_webhook_refusals_total{status="503",token="undecided",connection="${HOOK}"}`;
     expect(await command.metric(refusals)).toBe(1);
     await postgres.start();
-    await until('it is decided', 30_000, async () => (await send(meanwhile)).status === 200);
+    await until('it is decided', LONG, async () => (await send(meanwhile)).status === 200);
     expect(await world.verdicts()).toEqual({ before: 'accepted', meanwhile: 'accepted' });
   }));
 
@@ -370,13 +372,11 @@ test('the answer to a duplicate of a rejected event has the reason, and asks for
     expect(await world.verdicts()).toEqual({ bad: 'rejected/bad_amount' });
   }));
 
-/** SECRETS_READ_EVERY_MS, and a margin for a slow machine. */
-const COUNTS_WITHIN_MS = 2_000;
-
 test('a changed secrets file is used, and an invalid one changes nothing [W4]', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'webhook-'));
   const file = join(directory, 'secrets.json');
   const next = aSecret();
+  const NOT_VALID = 'changed secrets are not valid, keeping the old ones';
   writeFileSync(file, JSON.stringify({ [HOOK]: secret }));
   try {
     await withWebhook(
@@ -384,7 +384,7 @@ test('a changed secrets file is used, and an invalid one changes nothing [W4]', 
       async ({ webhook, send }) => {
         expect((await send(aLogin())).status).toBe(200);
         const counts = (each: string, status: number) =>
-          until(`a changed file counts within ${COUNTS_WITHIN_MS} ms`, COUNTS_WITHIN_MS, async () => {
+          until('a changed file counts', LONG, async () => {
             const answer = await send(aLogin(), { secret: each });
             return answer.status === status;
           });
@@ -392,7 +392,10 @@ test('a changed secrets file is used, and an invalid one changes nothing [W4]', 
         await counts(next, 200);
         expect((await send(aLogin())).status).toBe(200);
         writeFileSync(file, '{');
-        await sleep(COUNTS_WITHIN_MS);
+        await until('the invalid file is noticed', LONG, async () => {
+          expect((await send(aLogin(), { secret: next })).status).toBe(200);
+          return webhook.command.logged(NOT_VALID).length > 0;
+        });
         expect((await send(aLogin(), { secret: next })).status).toBe(200);
         writeFileSync(file, JSON.stringify({ [HOOK]: next }));
         await counts(secret, 401);
@@ -401,7 +404,7 @@ test('a changed secrets file is used, and an invalid one changes nothing [W4]', 
           [HOOK],
           [HOOK],
         ]);
-        expect(webhook.command.logged('changed secrets are not valid, keeping the old ones')).toHaveLength(1);
+        expect(webhook.command.logged(NOT_VALID)).toHaveLength(1);
         expect(webhook.command.output()).not.toContain(next.slice('whsec_'.length));
       },
     );
@@ -677,7 +680,7 @@ describe('send', () => {
       const before = await startWebhook(settings, { [HOOK]: secret });
       await before.command.kill();
       const command = run(JSON.stringify(aLogin({ event_id: 'a' })), before.port);
-      await until('it has tried', 20_000, () =>
+      await until('it has tried', LONG, () =>
         /lines 1-1 will be sent again in 1 s: .*ECONNREFUSED/.test(command.output()),
       );
       await startWebhook({ ...settings, WEBHOOK_PORT: String(before.port) }, { [HOOK]: secret });

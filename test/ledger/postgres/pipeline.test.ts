@@ -7,7 +7,7 @@ import type { StoreError } from '../../../src/postgres/errors';
 import { type PipelinedQuery, parametersOf, type Row, sendQueries } from '../../../src/postgres/pipeline';
 import { freshStore, type TestStore } from '../../support/ledger';
 
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 60_000;
 
 let store: TestStore;
 let client: PoolClient;
