@@ -1,10 +1,10 @@
 /** The pseudonym of a player: a keyed hash. Without its key nobody computes one, or tests a guess. */
-import { createHmac } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 
 export interface PseudonymKey {
   /** Names the key in the database, where the key itself never is. */
   readonly id: string;
-  readonly key: Buffer;
+  readonly key: KeyObject;
 }
 
 /** Separates the uses of one key, so that no id equals a part of a pseudonym. */
@@ -15,10 +15,13 @@ const PSEUDONYM_DIGITS = 32;
 /** No text of Postgres has it, so different players never form the same message. */
 const END = '\0';
 
-const hmac = (key: Buffer, text: string, digits: number): string =>
+const hmac = (key: KeyObject, text: string, digits: number): string =>
   createHmac('sha256', key).update(text, 'utf8').digest('hex').slice(0, digits);
 
-export const asPseudonymKey = (key: Buffer): PseudonymKey => ({ id: hmac(key, OF_KEY, ID_DIGITS), key });
+export function asPseudonymKey(secret: Buffer): PseudonymKey {
+  const key = createSecretKey(secret);
+  return { id: hmac(key, OF_KEY, ID_DIGITS), key };
+}
 
 const ERASED = /^erased:\d+$/;
 

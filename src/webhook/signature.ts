@@ -3,9 +3,10 @@
  * secret, so a valid signature proves the sender. The format is Standard Webhooks:
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { LIMITS } from '../contract/limits';
+import { hmacSha256 } from '../lib/hmac';
 
 export const SIGNATURE_HEADERS = {
   id: 'webhook-id',
@@ -80,6 +81,6 @@ export function sign(
   body: Buffer,
 ): string {
   // Node decodes headers as latin1, so latin1 gives back the bytes that were received.
-  const hmac = createHmac('sha256', secret).update(`${id}.${timestamp}.`, 'latin1').update(body);
+  const hmac = hmacSha256(secret).update(`${id}.${timestamp}.`, 'latin1').update(body);
   return `${VERSION},${hmac.digest('base64')}`;
 }

@@ -217,7 +217,12 @@ test('nothing that a reader can read has a player, a hash of one, or a way to th
     const text = JSON.stringify(
       await read(reader, `select to_jsonb(v)::text from (select ${columns} from ${relation}) v`),
     );
-    for (const secret of [player, ...hashes, key.key.toString('hex'), key.key.toString('base64')])
+    for (const secret of [
+      player,
+      ...hashes,
+      key.key.export().toString('hex'),
+      key.key.export().toString('base64'),
+    ])
       expect({ relation, has: text.includes(secret) }).toEqual({ relation, has: false });
   }
   await expect(read(reader, 'select * from promo_store.pseudonyms')).rejects.toThrow('permission denied');
