@@ -1036,6 +1036,22 @@ describe('a batch of several partitions', () => {
     ]);
   });
 
+  it('holds the records in front of a chunk that cannot be opened, where they share rounds [U3]', async () => {
+    const { clock, assign, deliver, source } = setUp({ batchEvents: 8, areRoundsShared: () => true });
+    await assign(0, 1);
+    // The second run of the partition begins with the chunk.
+    deliver(0, [0, 1]);
+    source.listener?.onChunk({
+      ...chunkOf(partition(0), [streamRecord(2)]),
+      open: () => {
+        throw new Error('no memory is left');
+      },
+    });
+    deliver(1, [0, 1]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits.sort()).toEqual(['t/0 2', 't/1 2']);
+  });
+
   it('ends where the partition that is behind may hold no more, where they share rounds', async () => {
     const sizes: number[] = [];
     const { clock, assign, source } = setUp({
