@@ -64,33 +64,23 @@ function noteThrottling(group: ConsumerGroup, nodeId: string, ms: number): void 
 }
 
 /**
- * Waits for a fetch and sends heartbeats meanwhile.
+ * Waits for a fetch and sends heartbeats meanwhile. The wait has one timer, and no AbortController: each
+ * abort makes an error with a stack, at each fetch.
  *
  * @throws if a heartbeat fails before the fetch has its response
  */
-async function besideHeartbeats<T>(
-  group: ConsumerGroup,
-  waiting: WaitingFetch,
-  answered: Promise<T>,
-): Promise<T> {
-  const over = new AbortController();
-  const beat = async (): Promise<never> => {
-    for (;;) {
-      await systemClock.sleep(CHECK_MS, over.signal);
-      if (over.signal.aborted) return new Promise<never>(() => undefined);
-      if (!isJoining(group)) await group.heartbeat({ interval: heartbeatMs(group.sessionTimeout) });
-    }
-  };
-  const failed = beat().catch((error: unknown): never => {
-    waiting.abandoned = true;
-    throw error;
+function besideHeartbeats<T>(group: ConsumerGroup, waiting: WaitingFetch, answered: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const beat = async () => {
+      try {
+        if (!isJoining(group)) await group.heartbeat({ interval: heartbeatMs(group.sessionTimeout) });
+      } catch (error) {
+        waiting.abandoned = true;
+        clearInterval(timer);
+        reject(error);
+      }
+    };
+    const timer = setInterval(() => void beat(), CHECK_MS);
+    answered.then(resolve, reject).finally(() => clearInterval(timer));
   });
-  try {
-    return await Promise.race([answered, failed]);
-  } finally {
-    over.abort();
-    // kafkajs acts on the first of the two: the failure of the other must not become an unhandled rejection.
-    answered.catch(() => undefined);
-    failed.catch(() => undefined);
-  }
 }
