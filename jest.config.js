@@ -50,7 +50,7 @@ const kafka = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-ka
 module.exports = {
   testSequencer: '<rootDir>/test/support/sequencer.js',
   // Tests that wait for something have deadlines of their own. Of the others some compute for seconds, and dropping a database waits for the disk that all share.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
   projects: [
     layer('unit', computing),
     layer('repository', computing),

@@ -27,7 +27,7 @@ import {
 } from '../support/servers';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 const DEADLINE_MS = 100_000;
 let directory: string;

@@ -6,7 +6,7 @@ import { dropRoles, makeRole } from '../support/roles';
 import { databaseUrl, dropDatabase, freshDatabase } from '../support/servers';
 import { ROOT, RunningCommand, type Settings } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const REFERENCE = join(ROOT, 'schemas/examples/reference.yaml');
 const MIGRATE = ['migrate'];

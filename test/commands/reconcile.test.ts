@@ -11,7 +11,7 @@ import { aBet, aLogin, freshStore, type TestStore } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 let directory: string;
 beforeAll(() => {

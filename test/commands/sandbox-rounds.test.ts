@@ -3,7 +3,7 @@ import { isObject } from '../../src/lib/json';
 import type { RunningSandbox, SandboxReply } from '../support/sandbox';
 import { SandboxWorld } from '../support/sandbox-world';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 const PLAY = '/sandbox/playRound';
 

@@ -7,7 +7,7 @@ import { SandboxWorld } from '../support/sandbox-world';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 import { ROOT, RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 let database: FreshDatabase;
 let files: SandboxFiles;

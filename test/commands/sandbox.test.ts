@@ -8,7 +8,7 @@ import { withClient } from '../support/ledger';
 import { clientOf, type RunningSandbox, SandboxFiles, startSandbox } from '../support/sandbox';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const FILE = `operators:
   - id: acme

@@ -10,7 +10,7 @@ import { until } from '../../dev/servers/deadline';
 import { aLogin } from '../support/builders';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 let directory: string;
 let http: Server;

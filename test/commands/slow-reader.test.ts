@@ -17,7 +17,7 @@ import { migratedDatabase, withClient } from '../support/ledger';
 import { dropDatabase, freshTopic, kafkaBrokers } from '../support/servers';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 /** The size of each result: several times the limit of waiting bytes. */
 const COUNT = 10_000;

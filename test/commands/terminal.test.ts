@@ -12,7 +12,7 @@ import { aLogin } from '../support/builders';
 import { serve } from '../support/serve';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 let directory: string;
 beforeAll(() => {

@@ -10,7 +10,7 @@ import { aBet } from '../support/builders';
 import { senderTo } from '../support/webhook';
 import { RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const READY_DEADLINE_MS = 60_000;
 const SHOWN_DEADLINE_MS = 60_000;

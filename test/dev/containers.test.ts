@@ -32,7 +32,7 @@ import {
 } from './programs';
 import { expectToSurviveFaults } from './survive-faults';
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const CONTAINERS = { STACK: 'containers' };
 const KEEP_UP = "console.log('ready'); setInterval(() => {}, 1000);";

@@ -26,7 +26,7 @@ import {
   whileItRuns,
 } from './programs';
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const STEP_DEADLINE_MS = 90_000;
 

@@ -31,7 +31,7 @@ import {
 } from './programs';
 import { expectToSurviveFaults } from './survive-faults';
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 let build: Build;
 let temporary: string;

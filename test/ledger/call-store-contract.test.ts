@@ -6,7 +6,7 @@ import { describeCallStoreContract } from '../support/call-store-contract';
 import { freshStore } from '../support/ledger';
 import { jump } from '../support/wallet-calls';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 describe('the store of wallet calls [X1] [X3]', () => {
   describeCallStoreContract(async () => {

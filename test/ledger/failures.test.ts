@@ -18,7 +18,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 let store: TestStore;
 beforeEach(async () => {

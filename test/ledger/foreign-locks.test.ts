@@ -9,7 +9,7 @@ import { pgbouncerProblem, withPgbouncer } from '../support/pgbouncer';
 import { dropRoles, makeRole } from '../support/roles';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 let store: TestStore;
 beforeEach(async () => {

@@ -3,7 +3,7 @@ import { migratedDatabase, rowsOf, withClient } from '../support/ledger';
 import { dropDatabase, restartAsReplica, withOwnPostgres } from '../support/servers';
 
 /** Two starts of a server of its own, beside other tests. */
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 const STEP_WITHIN_MS = 60_000;
 
 test('a prepared transaction, a replica, and numbers from before its promotion are refused [L4]', async () => {

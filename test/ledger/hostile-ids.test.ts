@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const LONG = 60_000;
 const REQUESTS = 6;

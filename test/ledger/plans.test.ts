@@ -88,7 +88,7 @@ describe.each(versions)('on %s', (version) => {
   const ofServer = () => (servers?.databaseUrl === undefined ? {} : { server: servers.databaseUrl });
   beforeAll(async () => {
     if (version !== OF_THE_RUN) servers = await ownServers({ need: ['postgres'], postgresVersion: version });
-  }, 60_000);
+  });
   afterAll(() => servers?.stop());
 
   let store: TestStore;

@@ -7,7 +7,7 @@ import type { Standing } from '../../src/reconciliation/standing';
 import { Totals } from '../../src/reconciliation/totals';
 import { aBet, aLogin, freshStore, type Json, type TestStore } from '../support/ledger';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 async function withStore(work: (store: TestStore) => Promise<void>): Promise<void> {
   const store = await freshStore();

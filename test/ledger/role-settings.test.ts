@@ -21,7 +21,7 @@ import { kafkaBrokers } from '../support/servers';
 import { describeStoreContract } from '../support/store-contract';
 import { RunningCommand } from '../support/worker';
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const UNUSUAL = {
   DateStyle: "'German, DMY'",

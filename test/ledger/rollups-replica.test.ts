@@ -6,7 +6,7 @@ import { keepStandby, restartAsReplica, withOwnPostgres } from '../support/serve
 
 const STEP_WITHIN_MS = 60_000;
 /** Two servers of their own are started one after the other, three times. */
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const aFold = (store: TestStore) => aRollupFold(store.pool, { slice: { rows: 1_000, ms: 500 } });
 

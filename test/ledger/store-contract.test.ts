@@ -7,7 +7,7 @@ import { until } from '../../dev/servers/deadline';
 import { freshStore, REFERENCE } from '../support/ledger';
 import { describeStoreContract } from '../support/store-contract';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 /** Longer than a statement takes that does not wait. */
 const SETTLED_MS = 300;

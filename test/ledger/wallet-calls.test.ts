@@ -22,7 +22,7 @@ import {
   takeAndSettle,
 } from '../support/wallet-calls';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const STEP_DEADLINE_MS = 20_000;
 const HOUR = 3_600;

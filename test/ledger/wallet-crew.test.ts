@@ -23,7 +23,7 @@ const COUNT = inRun({ usual: 1, long: 2, variable: 'WALLET_SEEDS' });
 const FIRST = Number(SEED ?? 1);
 const SEEDS = Array.from({ length: SEED === undefined ? COUNT : 1 }, (_, n) => FIRST + n);
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 let store: TestStore;
 afterEach(() => store.close());

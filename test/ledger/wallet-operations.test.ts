@@ -8,7 +8,7 @@ import { freshStore, type TestStore, withClient } from '../support/ledger';
 import { aProfile, PLAYER, TestWallet } from '../support/wallet';
 import { aCall, type Caller, finish, jump, makeCaller, takeAndSettle } from '../support/wallet-calls';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;

@@ -17,7 +17,7 @@ import { freshStore, type TestStore } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { kafkaBrokers, kafkaClient, withAdmin } from '../support/servers';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 let producer: TopicsProducer;
 const created: string[] = [];

@@ -13,7 +13,7 @@ import {
 } from '../support/record-batch';
 import { connectionOf, inWorld, type WorldOptions } from './world';
 
-const TEST_DEADLINE_MS = 120_000;
+const TEST_DEADLINE_MS = 300_000;
 const MEBIBYTE = 1024 * 1024;
 const GZIP = 1;
 /** The records are from 1970: with any retention, the broker deletes them at its next check. */

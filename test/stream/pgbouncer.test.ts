@@ -8,7 +8,7 @@ import { drained } from '../support/worker';
 import { makeFeed, outcomeOf } from './feed';
 import { inWorld } from './world';
 
-jest.setTimeout(240_000);
+jest.setTimeout(300_000);
 
 const problem = pgbouncerProblem();
 const whereThereIsOne = problem === undefined ? test : test.skip;

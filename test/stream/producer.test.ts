@@ -9,7 +9,7 @@ import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writ
 import { readTopic } from '../support/kafka';
 import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
 
-const TEST_DEADLINE_MS = 60_000;
+const TEST_DEADLINE_MS = 180_000;
 const NO_HEADERS: OutgoingMessage['headers'] = [];
 
 let producer: Producer;

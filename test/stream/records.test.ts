@@ -192,7 +192,7 @@ beforeAll(async () => {
     readTopic(world.deadLetterTopic),
     readTopic(world.topics.verdicts),
   ]);
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   try {
     await world?.expectSound();
@@ -475,5 +475,5 @@ describe('without a registry', () => {
       records: (records ?? 0) + 1,
       events_without_key: 4,
     });
-  }, 60_000);
+  }, 180_000);
 });

@@ -169,4 +169,4 @@ recovery_target_action = 'promote'
       expect([sound.code, sound.output.trim().split('\n').at(-1)]).toEqual([0, 'sound']);
     },
   );
-}, 120_000);
+}, 300_000);

@@ -12,7 +12,7 @@ import { dropRoles, makeRole } from '../support/roles';
 import { freshDatabase, freshTopic, kafkaBrokers, withAdmin } from '../support/servers';
 import { drain, RunningCommand, type Settings } from '../support/worker';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 
 /**
  * Runs a command to its end.

@@ -20,7 +20,7 @@ import { RunningCommand } from '../support/worker';
 import type { World } from './world';
 import { connectionOf, inWorld } from './world';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 
 const bet = (event_id: string, connection?: string): Outgoing => ({
   value: bytesOf(aBet({ event_id, brand: 'main' })),

@@ -9,7 +9,7 @@ import { aBet } from '../support/ledger';
 import { dial, type Line, signedHead, signedText } from '../support/raw-http';
 import { killWorkers, type RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 const LONG = 60_000;
 afterEach(killWorkers);
 

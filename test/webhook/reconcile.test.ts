@@ -15,7 +15,7 @@ import { aBet, aLogin, freshStore, REFERENCE, type TestStore, withClient } from 
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(120_000);
+jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const [acme, bravo] = REFERENCE.operators;

@@ -15,7 +15,7 @@ import { produce, readTopic } from '../support/kafka';
 import { aSecret, senderTo, startWebhook, verdictOf } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
