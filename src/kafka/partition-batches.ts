@@ -91,17 +91,26 @@ export interface ChoosersOfMany extends Choosers {
   refresh(): Promise<void>;
 }
 
+type Metadata = Pick<ManyTopics, 'partitionsOf' | 'knownPartitionsOf' | 'refreshIfOld'>;
+
 /**
  * Choosers from the metadata of a producer of many topics.
  *
  * @param create creates a missing topic @throws where it may not
  */
 export function makeChoosersOfMany(
-  { partitionsOf, knownPartitionsOf, refreshIfOld }: ManyTopics,
+  { partitionsOf, knownPartitionsOf, refreshIfOld }: Metadata,
   create: ((topic: string) => Promise<void>) | undefined,
 ): ChoosersOfMany {
   const made = new Map<string, { partitions: TopicPartitions; choose: PartitionChooser }>();
   const forgotten = new Set<string>();
+  const creating = new Map<string, Promise<void>>();
+  /** Partitions that miss the same topic at once wait for one creation. */
+  const createOnce = (topic: string, by: (topic: string) => Promise<void>): Promise<void> => {
+    const running = creating.get(topic) ?? by(topic).finally(() => creating.delete(topic));
+    creating.set(topic, running);
+    return running;
+  };
   const among = (topic: string, partitions: TopicPartitions): PartitionChooser => {
     const found = made.get(topic);
     if (found?.partitions === partitions) return found.choose;
@@ -114,7 +123,7 @@ export function makeChoosersOfMany(
       let partitions = await partitionsOf(topic, forgotten.delete(topic));
       if (partitions.length === 0) partitions = await partitionsOf(topic, true);
       if (partitions.length === 0 && create !== undefined) {
-        await create(topic);
+        await createOnce(topic, create);
         partitions = await partitionsOf(topic, true);
       }
       if (partitions.length === 0) throw new KafkaProblem(noTopic(topic));

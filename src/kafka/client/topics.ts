@@ -52,11 +52,9 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
   const admin = await connectedAdmin(kafka);
   try {
     if ((await admin.listTopics()).includes(topic)) return 'present';
-    await admin.createTopics({
-      waitForLeaders: true,
-      topics: [withDefaults(topic)],
-    });
-    return 'made';
+    const topics = [withDefaults(topic)];
+    // Another process may have created it meanwhile.
+    return (await admin.createTopics({ waitForLeaders: true, topics })) ? 'made' : 'present';
   } catch (error) {
     throw refusalOf(topic, error) ?? error;
   } finally {
