@@ -8,7 +8,7 @@ import { projectRoot } from '../../dev/servers/download';
 const REQUIREMENTS = join(__dirname, 'dbt', 'requirements.txt');
 const PACKAGE = join(projectRoot, 'docs', 'analysts', 'dbt');
 const MAIN = 'import sys; from dbt.cli.main import cli; sys.exit(cli())';
-const RUN_DEADLINE_MS = 60_000;
+const RUN_DEADLINE_MS = 300_000;
 
 export interface DbtEnd {
   readonly code: number | null;
