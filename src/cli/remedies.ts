@@ -72,6 +72,11 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
     'Leave the operator to the cell that has it, or finish its move: see docs/operations/cells.md.',
   ],
   [
+    '55006',
+    /rebuild of the/,
+    'Run it again once rebuilt_because of promo.promotion_coverage and of promo.rollup_coverage is null. Where the rebuild does not go on, start its process. Or let it begin again: --restart-rebuilds.',
+  ],
+  [
     '55P03',
     null,
     'Another session holds the lock. Find it in pg_stat_activity, and try again once it has ended.',

@@ -191,15 +191,28 @@ export interface OldTable {
   readonly bytes: number;
 }
 
+/** The fold of a rebuild, and why it began. */
+export interface Rebuild {
+  readonly fold: string;
+  readonly reason: string;
+}
+
+const rebuildsOf = (rows: readonly unknown[][]): Rebuild[] =>
+  rows.map(([fold, reason]) => ({ fold: String(fold), reason: String(reason) }));
+
+/** The rebuilds for which promo.drop_months_before drops nothing. */
+const REBUILDS = `select 'promotions', rebuilt_because from promo.promotion_coverage where rebuilt_up_to >= 0
+union all select 'rollups', rebuilt_because from promo.rollup_coverage where rebuilt_up_to >= 0`;
+
 /**
- * The first day of the month `keepMonths` before this one, by the store's clock, and the tables of all months
- * before it.
+ * The first day of the month `keepMonths` before this one, by the store's clock, the tables of all months
+ * before it, and the rebuilds that are in the way.
  * @throws StoreError
  */
 export async function planRetention(
   database: string | StoreAccess,
   keepMonths: number,
-): Promise<{ firstKept: string; tables: OldTable[] }> {
+): Promise<{ firstKept: string; tables: OldTable[]; rebuilds: Rebuild[] }> {
   return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
     const [[first] = []] = await query(
       // Formatted explicitly: a role or a database may have its own DateStyle.
@@ -218,20 +231,29 @@ export async function planRetention(
         rowEstimate: Number(rowEstimate),
         bytes: Number(bytes),
       })),
+      rebuilds: rebuildsOf(await query(REBUILDS)),
     };
   });
 }
 
-/** Drops the tables of all months before the date. @returns their names @throws StoreError */
+/**
+ * Drops the tables of all months before the date. A rebuild that has counted something is in the way: then
+ * nothing is dropped, or each such rebuild begins again with the kept months.
+ * @throws StoreError
+ */
 export async function dropMonthsBefore(
   database: string | StoreAccess,
   { requestedBy }: Requester,
   firstKept: string,
-): Promise<string[]> {
-  const rows = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS, requestedBy }, (query) =>
-    query('select promo.drop_months_before($1::date)', [firstKept]),
-  );
-  return rows.map(([name]) => String(name));
+  restartsRebuilds = false,
+): Promise<{ dropped: string[]; restarted: Rebuild[] }> {
+  return inStore(database, { timeoutMs: DROP_TIMEOUT_MS, requestedBy }, async (query) => {
+    const restarted = restartsRebuilds
+      ? await query('select fold, reason from promo.restart_rebuilds()')
+      : [];
+    const dropped = await query('select promo.drop_months_before($1::date)', [firstKept]);
+    return { dropped: dropped.map(([name]) => String(name)), restarted: rebuildsOf(restarted) };
+  });
 }
 
 /** The number of pages in one transaction, which locks the rounds in them. */

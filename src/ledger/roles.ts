@@ -108,7 +108,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   /** Retention. */
   janitor: [
     ...STATUS,
-    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_dropped_pseudonyms(bigint, int), promo.forget_dropped_player_sums(int), promo.forget_wallet_calls(timestamptz, int)',
+    'execute on function promo.drop_months_before(date), promo.restart_rebuilds(), promo.retention_plan(date), promo.forget_dropped_players(int), promo.forget_dropped_attributions(), promo.forget_dropped_pseudonyms(bigint, int), promo.forget_dropped_player_sums(int), promo.forget_wallet_calls(timestamptz, int)',
   ],
   /** Erasure of players, replay of dead letters, and corrections by people. */
   maintainer: [
@@ -193,6 +193,7 @@ const CLOSED_FUNCTIONS: readonly string[] = [
   'promo.check_invariants()',
   'promo.check_month(date)',
   'promo.drop_months_before(date)',
+  'promo.restart_rebuilds()',
   'promo.retention_plan(date)',
   'promo.forget_dropped_players(int)',
   'promo.forget_dropped_attributions()',

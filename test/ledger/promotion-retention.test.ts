@@ -1,10 +1,11 @@
 /** Promotions whose months retention drops, also in the middle of a rebuild. */
-import { dropMonthsBefore, erasePlayer } from '../../src/ledger/operations';
+import { until } from '../../dev/servers/deadline';
+import { dropMonthsBefore, erasePlayer, planRetention } from '../../src/ledger/operations';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
-import { aPromotionFold, foldAll } from '../support/folds';
-import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { aPromotionFold, aRollupFold, foldAll } from '../support/folds';
+import { aBet, aRefund, freshStore, type TestStore, withClient } from '../support/ledger';
 import { makeMonth, monthBefore, moveBack } from '../support/old-months';
 import { definitionsOf } from '../support/promotions';
 
@@ -23,6 +24,13 @@ cross join lateral unnest(g.amounts) a (amount) where a.amount <> 0 group by 1, 
 const HELD = `select window_no, player_ref, ordinal, attempt from promo_store.promotion_completions
 group by 1, 2, 3, 4 having bool_and(change <> 1) order by 1, 2, 3, 4`;
 const bet = (id: string, round = id) => aBet({ event_id: id, round_id: round, player_ref: 'p' });
+const refund = (round: string) => aRefund({ event_id: `x-${round}`, round_id: round, player_ref: 'p' });
+const firstOf = async (month: number) =>
+  String(await store.value(`select (${monthBefore(month)} at time zone 'utc')::date::text`));
+const verified = () =>
+  inSnapshot(store.url, { applicationName: 'test', timeoutMs: 60_000 }, (reader) =>
+    recountPromotions(reader, 1),
+  );
 
 test('retention in the middle of a rebuild, refunds of both months and an erasure leave older windows as they were [P11] [P16] [B6]', async () => {
   store.damaged = true; // Its events are moved by hand.
@@ -43,10 +51,7 @@ test('retention in the middle of a rebuild, refunds of both months and an erasur
   expect((await store.rows(PROGRESS))[0]).toEqual(['all', 'p', '7']);
 
   expect(await fold.rebuild('a check')).toBe(true);
-  const [firstKept = ''] =
-    (await store.rows(`select (${monthBefore(1)} at time zone 'utc')::date::text`))[0] ?? [];
-  await dropMonthsBefore(store.url, BY, firstKept ?? '');
-  const refund = (round: string) => aRefund({ event_id: `x-${round}`, round_id: round, player_ref: 'p' });
+  await dropMonthsBefore(store.url, BY, await firstOf(1));
   await acme.read(refund('old-1'), refund('edge'), refund('new-1'));
   await foldAll(fold, 3);
   // The dropped entries of refunded rounds stay counted: two kept ones are taken back.
@@ -62,9 +67,72 @@ test('retention in the middle of a rebuild, refunds of both months and an erasur
   await acme.read(refund('new-2'));
   await foldAll(fold, 3);
   expect((await store.rows(PROGRESS))[0]).toEqual(['all', 'erased:2', '4']);
-  const access = { applicationName: 'test', timeoutMs: 60_000 };
-  expect(await inSnapshot(store.url, access, (reader) => recountPromotions(reader, 1))).toMatchObject({
-    type: 'counted',
-    recounted: { damages: [] },
+  expect(await verified()).toMatchObject({ type: 'counted', recounted: { damages: [] } });
+});
+
+/** A rebuild has counted the bets of two months ago, and not yet the refund of one of them. */
+async function aRebuildInTheMiddle() {
+  store.damaged = true; // Its events are moved by hand.
+  await store.pool.query(`update promo_store.reference_versions set applied_at = ${monthBefore(3)}`);
+  for (const months of [2, 1]) await makeMonth(store, months);
+  // The window begins after the dropped month, and has bets that were claimed for it before.
+  const promotions = definitionsOf('id: all, type: bet_count, target: 2, completes: each');
+  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
+  await applyPromotions(store.pool, { promotions }, application, () => true);
+  const acme = store.partition('acme');
+  await acme.read(bet('old-1'), bet('old-2'));
+  await moveBack(store, 2, 'old-1', 'old-2');
+  for (let batch = 0; batch < 40; batch++) await acme.read(bet(`new-${batch}`));
+  await acme.read(refund('old-1'));
+  const folds = { promotions: aPromotionFold(store.pool), rollups: aRollupFold(store.pool) };
+  for (const fold of Object.values(folds)) await foldAll(fold, 3);
+  return folds;
+}
+
+test.each(['promotions', 'rollups'] as const)(
+  'no month is dropped in the middle of a rebuild of the %s, unless the rebuild begins again [P11] [L5]',
+  async (name) => {
+    const folds = await aRebuildInTheMiddle();
+    const before = await store.rows(PROGRESS);
+    expect(before).toEqual([['all', 'p', '41']]);
+    const fold = folds[name];
+    expect(await fold.rebuild('a check')).toBe(true);
+    const counted = `select after from promo_store.fold_generations where state = 'filling'`;
+    while (Number(await store.value(counted)) < 0) await fold.step();
+    const firstKept = await firstOf(1);
+
+    expect((await planRetention(store.url, 1)).rebuilds).toEqual([{ fold: name, reason: 'a check' }]);
+    await expect(dropMonthsBefore(store.url, BY, firstKept)).rejects.toThrow(
+      `no month can be dropped: a rebuild of the ${name} has counted verdicts up to`,
+    );
+    expect((await planRetention(store.url, 1)).tables).toHaveLength(3);
+
+    const { dropped, restarted } = await dropMonthsBefore(store.url, BY, firstKept, true);
+    expect(dropped).toHaveLength(3);
+    expect(restarted).toEqual([{ fold: name, reason: 'a check' }]);
+    expect((await planRetention(store.url, 1)).rebuilds).toEqual([]);
+    expect(await store.value(counted)).toBe('-1');
+    for (const each of Object.values(folds)) await foldAll(each, 3);
+    expect(await store.rows(PROGRESS)).toEqual(before);
+    expect(await verified()).toMatchObject({ type: 'counted', recounted: { damages: [] } });
+  },
+);
+
+test('no month is dropped where a rebuild has counted it since the first look [P11]', async () => {
+  const { promotions } = await aRebuildInTheMiddle();
+  const firstKept = await firstOf(1);
+  await withClient(store.url, async (writer) => {
+    // It keeps retention from its lock on the month, and no reader.
+    await writer.query(`begin; delete from promo_store.history where event_id = 'old-2'`);
+    const refused = expect(dropMonthsBefore(store.url, BY, firstKept)).rejects.toThrow(
+      'no month can be dropped: a rebuild of the promotions',
+    );
+    const waits = 'select count(*) > 0 from pg_locks where not granted';
+    await until('retention waits', 2_000, async () => (await store.value(waits)) === 't');
+    expect(await promotions.rebuild('a check')).toBe(true);
+    for (let step = 0; step < 3; step++) await promotions.step();
+    await writer.query('rollback');
+    await refused;
   });
+  expect((await planRetention(store.url, 1)).tables).toHaveLength(3);
 });

@@ -317,6 +317,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo.erase_player('acme', 'nobody')`, ['maintainer']],
   [`select * from promo.retention_plan('2020-02-01')`, ['janitor']],
   [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
+  ['select * from promo.restart_rebuilds()', ['janitor']],
   ['select * from promo.forget_dropped_players()', ['janitor']],
   // Reconciliation: its role reads what was decided for an id, and no event.
   ['select outcome, content_hash from promo_store.event_keys', ['writer', 'reconciler']],

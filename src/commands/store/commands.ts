@@ -150,6 +150,9 @@ export const STORE_COMMANDS: readonly Command[] = [
         help: 'full months to keep besides the current one, at least 1',
       },
       'dry-run': { help: 'only print the months that would be dropped' },
+      'restart-rebuilds': {
+        help: 'let rebuilds of rollups and promotions begin again with the kept months (default: nothing is dropped until they are shown)',
+      },
       by: REQUESTED_BY,
     },
     settings: ['DATABASE'],

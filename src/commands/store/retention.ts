@@ -22,19 +22,25 @@ import { withPromotions } from '../promotions/apply';
 export async function applyRetention(options: Options): Promise<number> {
   const keepMonths = integerOf(options, 'keep-months', 1) ?? 0;
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
-  const { firstKept, tables } = await planRetention(DATABASE, keepMonths);
+  const { firstKept, tables, rebuilds } = await planRetention(DATABASE, keepMonths);
   console.log(`kept: ${firstKept} and later; of all earlier months, ids, rounds and counters stay`);
   for (const { name, rowEstimate, bytes } of tables)
     console.log(`${name}: about ${counted(rowEstimate, 'row')}, ${(bytes / 1e6).toFixed(1)} MB`);
   if (tables.length === 0) console.log('there is nothing to drop');
   else for (const line of await promotionsBefore(firstKept)) console.log(line);
+  const restarts = options.has('restart-rebuilds');
+  if (tables.length > 0 && !restarts)
+    for (const { fold, reason } of rebuilds)
+      console.log(`a rebuild of the ${fold} is in the way: ${reason}; nothing is dropped until it is shown`);
   if (options.has('dry-run')) {
     console.log('dry run: nothing was dropped');
     return DONE;
   }
   if (tables.length > 0) {
-    const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
+    const requester = { requestedBy: requestedBy(options) };
+    const { dropped, restarted } = await dropMonthsBefore(DATABASE, requester, firstKept, restarts);
     console.log(`tables dropped: ${dropped.length}`);
+    for (const { fold, reason } of restarted) console.log(`rebuild of the ${fold} begins again: ${reason}`);
   }
   const { events, rounds } = await forgetDroppedPlayers(DATABASE);
   if (events + rounds > 0)
