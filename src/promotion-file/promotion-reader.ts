@@ -100,7 +100,7 @@ export class PromotionReader {
       );
     } else this.refuseOthers(node, type, keys);
     const common = this.common(node, type);
-    if (type === undefined || common === undefined) return undefined;
+    if (type === undefined) return undefined;
     const completes = this.values.word(node.get('completes'), ['once', 'each'] as const) ?? 'once';
     switch (type) {
       case 'login_streak': {
@@ -177,10 +177,10 @@ export class PromotionReader {
       this.faults.add(node, 'The streak has no time_zone, so its days have no border.', ZONE_REMEDY);
     const acceptsLate = this.values.duration(node.get('accepts_late'));
     const confirmAfter = this.values.duration(node.get('confirm_after'));
-    if (id === undefined || operator === undefined) return undefined;
     return {
-      id,
-      operator,
+      // The fault of a missing one hides no fault of another key.
+      id: id ?? '',
+      operator: operator ?? '',
       ...(brands !== undefined && { brands }),
       ...(timeZone !== undefined && { timeZone }),
       ...(from !== undefined && { from }),

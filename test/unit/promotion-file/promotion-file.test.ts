@@ -275,6 +275,16 @@ describe('a fault [P19]', () => {
     expect(faultsOf(`promotions: [{ id: x, operator: acme, ${BETS} }, ${second}]`)).toEqual([]);
   });
 
+  test.each(['id: x', 'operator: acme', 'brands: []'])(
+    'of a key hides none of another key, where only %s is given',
+    (given) => {
+      const text = `promotions: [{ ${given}, type: bet_count, target: "5", to: never }]`;
+      expect(faultsOf(text).map(({ path }) => path)).toEqual(
+        expect.arrayContaining(['promotions[0]', 'promotions[0].target', 'promotions[0].to']),
+      );
+    },
+  );
+
   test('is reported with all others at once, in the order of the text', () => {
     const text = `promotions:
   - id: a
