@@ -78,10 +78,14 @@ function usage(problem: string, command: Command | undefined): number {
   return USAGE;
 }
 
+/** The files that have to exist: `-` is standard input where the command takes it. */
 function filesOf(command: Command, { file, options }: Given): string[] {
-  const named = Object.entries(command.options).flatMap(([name, option]) =>
-    option.file ? (options.get(name) ?? []) : [],
-  );
+  const named = Object.entries(command.options).flatMap(([name, option]) => {
+    const value = options.get(name);
+    return option.file === undefined || value === undefined || (value === '-' && option.file === 'file or -')
+      ? []
+      : [value];
+  });
   return [...(command.file === undefined || file === '-' ? [] : [file]), ...named];
 }
 

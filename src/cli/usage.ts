@@ -5,14 +5,16 @@ import { nearest } from '../lib/did-you-mean';
 
 const HELP_WIDTH = 100;
 
+type FileKind = 'file' | 'file or -';
+
 export interface Option {
   /** The placeholder of the value in the help. Absent if the option has no value. */
   readonly value?: string;
   readonly help: string;
   readonly required?: true;
   readonly choices?: readonly string[];
-  /** The value is the name of a file that is read. */
-  readonly file?: true;
+  /** The value is the name of a file that is read, or standard input where it may be `-`. */
+  readonly file?: FileKind;
   /** Another option that must be given too. */
   readonly needs?: string;
 }
@@ -27,7 +29,7 @@ export interface Given {
 export interface Command {
   readonly name: string;
   /** The kinds of FILE. Absent if the command takes no FILE. */
-  readonly file?: 'file' | 'file or -';
+  readonly file?: FileKind;
   /** The line of the overview. */
   readonly summary: string;
   readonly purpose: string;
@@ -113,7 +115,7 @@ function readCommand(command: Command, args: readonly string[], commands: readon
   }
   // A mistyped option often causes further problems, so only the first kind is reported.
   if (problems.length === 0)
-    problems.push(...missingOptions(command, options), ...fileProblems(command, positionals));
+    problems.push(...missingOptions(command, options), ...fileProblems(command, positionals, commands));
   if (problems.length > 0) return { type: 'wrong', problem: problems.join('\n'), command };
   return { type: 'run', command, given: { file: positionals[0] ?? '', options } };
 }
@@ -162,9 +164,20 @@ function missingOptions(command: Command, given: ReadonlyMap<string, string>): s
   });
 }
 
-function fileProblems({ name, file }: Command, [given, ...more]: readonly string[]): string[] {
-  if (file === undefined)
-    return given === undefined ? [] : [`${name} takes no FILE, but was given "${given}"`];
+function fileProblems(
+  { name, file, options }: Command,
+  [given, ...more]: readonly string[],
+  commands: readonly Command[],
+): string[] {
+  if (file === undefined) {
+    if (given === undefined) return [];
+    const within = commands.filter((each) => each.name.startsWith(`${name} `)).map((each) => each.name);
+    if (within.length === 0) return [`${name} takes no FILE, but was given "${given}"`];
+    const hint = Object.hasOwn(options, given)
+      ? `did you mean ${name} --${given}?`
+      : `its commands are ${within.map((each) => `"${each}"`).join(', ')}`;
+    return [`there is no command "${name} ${given}"; ${hint}`];
+  }
   if (given === undefined || given === '') return [`${name} needs a FILE`];
   if (given === '-' && file === 'file') return [`${name} does not read standard input; name a FILE`];
   return more.length === 0 ? [] : [`${name} takes one FILE, but was given "${more.join('" and "')}" as well`];

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -170,6 +170,20 @@ describe('the program', () => {
       code: 2,
       output: '',
       errors: `there is no file /no/such\n${directory} is a directory; name a file\n`,
+    });
+  });
+
+  test('standard input is the file of an option where the command takes it, and of no other one', async () => {
+    const [promotions, events] = ['promotions.yaml', 'promotion-events.ndjson'].map((name) =>
+      join(ROOT, 'schemas/examples', name),
+    );
+    const preview = ['promotions', 'preview', promotions ?? '', '--events'];
+    const piped = await run([...preview, '-'], {}, readFileSync(events ?? ''));
+    expect(piped).toMatchObject({ code: 0, errors: '' });
+    expect(piped.output).toMatch(/^-: 15 events: 15 accepted/);
+    expect(await run([...preview, events ?? '', '--attributions', '-'])).toMatchObject({
+      code: 2,
+      errors: 'there is no file -\n',
     });
   });
 

@@ -52,7 +52,7 @@ export const INTAKE_COMMANDS: readonly Command[] = [
       },
       reference: {
         value: 'FILE',
-        file: true,
+        file: 'file',
         help: 'operators, connections, brands and rules (default: the operator acme with the connection acme-hook)',
       },
     },

@@ -69,7 +69,7 @@ export const OPERATOR_COMMANDS: readonly Command[] = [
       timestamp: { value: 'SECONDS', help: 'the webhook-timestamp, in seconds since 1970 (default: now)' },
       verify: {
         value: 'HEADERS',
-        file: true,
+        file: 'file',
         help: 'check the request with these headers, one per line, as curl -v prints them; FILE is its body',
       },
     },

@@ -26,12 +26,12 @@ export const PROMOTION_COMMANDS: readonly Command[] = [
     options: {
       reference: {
         value: 'FILE',
-        file: true,
+        file: 'file',
         help: 'look operators, brands and games up in this reference data',
       },
       against: {
         value: 'OLD',
-        file: true,
+        file: 'file',
         help: 'print the changes since this file, and the windows that they concern',
       },
       at: { value: 'TIME', needs: 'against', help: 'the time of the change (default: now)' },
@@ -56,13 +56,13 @@ export const PROMOTION_COMMANDS: readonly Command[] = [
       events: {
         value: 'FILE',
         required: true,
-        file: true,
-        help: 'the events, one on each line or one JSON document; decided_at of an event is its time of decision (default: occurred_at)',
+        file: 'file or -',
+        help: 'the events, one on each line or one JSON document, or - for standard input; decided_at of an event is its time of decision (default: occurred_at)',
       },
       ...RULES_OF_CONNECTION,
       attributions: {
         value: 'FILE',
-        file: true,
+        file: 'file',
         help: 'the rounds of bonus sessions that count for another player, as for attribute file',
       },
       operator: {

@@ -13,7 +13,7 @@ export const REQUESTED_BY = {
 export const RULES_OF_CONNECTION = {
   reference: {
     value: 'FILE',
-    file: true,
+    file: 'file',
     needs: 'connection',
     help: 'apply the brand and game rules of this reference data',
   },

@@ -15,7 +15,7 @@ export const WALLET_COMMANDS: readonly Command[] = [
       file: {
         value: 'FILE',
         required: true,
-        file: true,
+        file: 'file',
         help: 'the operators with their keys, games, wallets and intakes (YAML)',
       },
       port: { value: 'N', help: 'the port of the calls; 0: any free port (default 8082)' },
@@ -38,7 +38,7 @@ export const WALLET_COMMANDS: readonly Command[] = [
       profile: {
         value: 'FILE',
         required: true,
-        file: true,
+        file: 'file',
         help: 'the profile of the wallet (YAML): address, payloads, test players; it must say "environment: test"',
       },
       only: {

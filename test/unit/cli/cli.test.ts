@@ -81,6 +81,11 @@ describe('arguments', () => {
     ],
     ['worker --drain=no', '--drain takes no value, but was given "no"'],
     ['worker now', 'worker takes no FILE, but was given "now"'],
+    ['promotions rebuild', 'there is no command "promotions rebuild"; did you mean promotions --rebuild?'],
+    [
+      'promotions lst',
+      'there is no command "promotions lst"; its commands are "promotions check", "promotions preview", "promotions apply", "promotions diff", "promotions verify", "promotions list", "promotions history", "promotions export", "promotions rollback"',
+    ],
     ['reference apply', 'reference apply needs a FILE'],
     ['check a b', 'check takes one FILE, but was given "b" as well'],
     ['publish a --topic', '--topic needs a value: --topic TOPIC'],
