@@ -261,8 +261,43 @@ test('the story of a player names ranks, and the reward that a refund takes back
     'Rank 1 of the window once: revoked. A refund, a late event or a correction changed the ranks. Take its reward back: ID.',
   );
   expect(await storyOf('bets')).toContain(
-    'Completion 1 of the window once: revoked. A refund or a correction took values back. Take its reward back: ID.',
+    'Completion 1 of the window once: revoked. A refund, an attribution or a correction took values back. Take its reward back: ID.',
   );
+});
+
+test('support reads that an event counts for another player, and until when a reward may wait [P14] [P18]', async () => {
+  await apply('id: bets, type: bet_count, target: 1, confirm_after: PT12H');
+  await acme.read(aBet({ event_id: 'b1', round_id: 'r1', player_ref: 'session' }));
+  const nextOf = async (player: string) => {
+    await foldPromotions(store.pool);
+    return (
+      await store.rows(
+        `select regexp_replace(regexp_replace(what_next, '[0-9a-f]{32}', 'ID'), '\\d{4}-[^.]*Z', 'TIME')
+         from promo.explain_progress_with_player('acme', 'bets', $1) where what_happened like 'Completion%' order by step`,
+        [player],
+      )
+    ).flat();
+  };
+  const why = `select why from promo.why_not('acme', 'b1')`;
+  const credit = 'Credit its reward once: ID. Or wait until it is confirmed: at TIME.';
+  expect(await nextOf('session')).toEqual([credit]);
+  expect(await store.value(why)).toBe('It counts.');
+
+  await store.value(`select promo.attribute_round('acme', 'r1', 'normal')`);
+  expect(await nextOf('normal')).toEqual([credit]);
+  expect(await nextOf('session')).toEqual(['Nothing to do.', 'Take its reward back: ID.']);
+  expect(await store.value(why)).toBe('It counts for another player: its round is attributed.');
+  expect(
+    await store.rows(
+      `select why from promo.explain_progress_with_player('acme', 'bets', 'session') where what_happened like '%revoked.'`,
+    ),
+  ).toEqual([['A refund, an attribution or a correction took values back.']]);
+
+  await store.rows(`update promo_store.promotion_attempts set confirms_at = now() - interval '1 hour'`);
+  expect((await nextOf('normal')).sort()).toEqual([
+    'Credit its reward once, if you waited for this: ID.',
+    'Credit its reward once: ID.',
+  ]);
 });
 
 test('a removed promotion counts no event that is decided later, and no refund takes one back [P17]', async () => {
