@@ -167,6 +167,12 @@ describe('each answer', () => {
   });
 });
 
+test('a leaderboard names the line of its points, and a promotion without players says so', async () => {
+  expect((await ask('/promotion?promotion=race', TOKENS.acme)).text).toContain('line 1 of the points');
+  const { text } = await ask('/promotion?promotion=unused', TOKENS.acme);
+  expect(text).toMatch(/<p>No player has progress yet\.<\/p>\s*<h2>Players<\/h2>\s*<p>None\.<\/p>/);
+});
+
 test('the log has no token and no id, and the metrics count pages', async () => {
   const wrong = aToken();
   await ask('/event?id=e-1', wrong);

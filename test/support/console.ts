@@ -87,7 +87,9 @@ export const PROMOTION = 'spins';
 async function addPromotion(store: TestStore): Promise<void> {
   const of = (operator: string, mark: string) =>
     `{ id: ${PROMOTION}, operator: ${operator}, type: turnover_target, counts: bet, games: [game-${mark}], target: { EUR: "10.00" } }`;
-  const text = `promotions: [${of('acme', MARK_OF_ACME)}, ${of('bravo', MARK_OF_BRAVO)}]`;
+  const board = '{ id: race, operator: acme, type: leaderboard, points: [{ counts: bet, points: 1 }] }';
+  const unused = '{ id: unused, operator: acme, type: withdrawal_target, target: { EUR: "1.00" } }';
+  const text = `promotions: [${of('acme', MARK_OF_ACME)}, ${of('bravo', MARK_OF_BRAVO)}, ${board}, ${unused}]`;
   const parsed = parsePromotions(text, 'p');
   if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
   const { document } = parsed;
@@ -101,7 +103,7 @@ async function addPromotion(store: TestStore): Promise<void> {
   await store.rows(`insert into promo_store.pseudonym_keys (key_id, state) values ('k', 'shown')`);
   await store.rows(
     `insert into promo_store.pseudonyms (key_no, operator_id, player_ref, player_id)
-     select (select key_no from promo_store.pseudonym_keys), operator_id, player_ref, $1 from promo.promotion_progress`,
+     select distinct (select key_no from promo_store.pseudonym_keys), operator_id, player_ref, $1 from promo.promotion_progress`,
     [PSEUDONYM],
   );
 }

@@ -46,6 +46,7 @@ export async function promotionPage(reader: PageReader, parameters: Parameters):
   const completions = await reader.read(QUERIES.promotionCompletions, times);
   const misses = await reader.read(QUERIES.promotionMisses, times);
   const isBoard = own?.type === 'leaderboard';
+  const valueName = (row: Value) => nameOf(row, isBoard);
   return html`<p class="id">${shownText(promotion)}</p>
 ${own !== undefined && stateOf(own)}
 <h2>Windows</h2>
@@ -68,6 +69,7 @@ ${
 }
 <h2>Players</h2>
 ${players.isTooSlow && TOO_SLOW}
+${players.rows.length === 0 && !players.isTooSlow && html`<p>None.</p>`}
 ${
   players.rows.length > 0 &&
   table(
@@ -142,8 +144,12 @@ function unknown(promotion: string): Html {
 <p><a href="/promotions">Your promotions</a></p>`;
 }
 
-function valueName({ item, currency }: Columns<'item' | 'currency'>): string {
-  return shownText([item, currency].filter((part) => part !== null && part !== '').join(' ')) || '-';
+type Value = Columns<'item' | 'currency'>;
+
+/** Each value of a leaderboard belongs to a line of its points. */
+function nameOf({ item, currency }: Value, isBoard: boolean): string {
+  const parts = [isBoard ? `line ${item} of the points` : item, currency];
+  return shownText(parts.filter((part) => part !== null && part !== '').join(isBoard ? ', ' : ' ')) || '-';
 }
 
 function promotionLink(promotion: string | null): Html | null {
