@@ -34,12 +34,19 @@ const COLUMNS: Readonly<Record<(typeof TABLES)[number], string>> = {
   promotion_boards: 'closed_at',
   promotion_joins: 'player_ref',
 };
-/** Windows that began when history was whole no longer: the older generation has counted all of them. */
-const OLDER = `select window_no from promo_store.promotion_windows where coalesce(starts_at, '-infinity') < $3::timestamptz`;
+/**
+ * Windows that began when history was whole no longer: the older generation has counted all of them. It has
+ * counted none of a version that was applied since, nor does a version count windows that another one has
+ * taken over.
+ */
+const OLDER = `select w.window_no from promo_store.promotion_windows w
+join promo_store.promotion_generations c on c.generation = $1 and c.promotion_no = w.promotion_no and c.version = w.version
+join promo_store.promotion_versions v on v.promotion_no = w.promotion_no and v.version = w.version
+where coalesce(w.starts_at, '-infinity') < $3::timestamptz and coalesce(v.until, 'infinity') > coalesce(w.starts_at, '-infinity')`;
 const KEEPS: readonly Statement[] = TABLES.flatMap((table) => [
   {
     name: `promotions_clear_${table}`,
-    text: `delete from promo_store.${table} where generation = $2 and window_no in (${OLDER}) and $1::int is not null`,
+    text: `delete from promo_store.${table} where generation = $2 and window_no in (${OLDER})`,
   },
   {
     name: `promotions_keep_${table}`,

@@ -118,6 +118,28 @@ test.each(['promotions', 'rollups'] as const)(
   },
 );
 
+test('promotions that are applied before a month is dropped count the kept months, and an older version keeps none [P11] [P21]', async () => {
+  const fold = (await aRebuildInTheMiddle()).promotions;
+  const promotions = definitionsOf(
+    'id: all, type: bet_count, target: 3, completes: each',
+    'id: more, type: bet_count, target: 10, completes: each',
+  );
+  const application = { by: 'anna', reason: null, takeover: 'recompute' } as const;
+  await applyPromotions(store.pool, { promotions }, application, () => true);
+  await dropMonthsBefore(store.url, BY, await firstOf(1));
+  await foldAll(fold, 3);
+  expect(await store.rows(PROGRESS)).toEqual([
+    ['all', 'p', '40'],
+    ['more', 'p', '40'],
+  ]);
+  const held = `select promotion_id, version, count(*) from promo.completions where change = 'completed' and holds group by 1, 2 order by 1`;
+  expect(await store.rows(held)).toEqual([
+    ['all', '2', '13'],
+    ['more', '1', '4'],
+  ]);
+  expect(await verified()).toMatchObject({ type: 'counted', recounted: { damages: [] } });
+});
+
 test('no month is dropped where a rebuild has counted it since the first look [P11]', async () => {
   const { promotions } = await aRebuildInTheMiddle();
   const firstKept = await firstOf(1);
