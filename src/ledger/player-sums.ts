@@ -1,6 +1,6 @@
 /** The daily sums of players, as far as retention deletes them. */
 import type { StoreAccess } from '../postgres/pool';
-import { untilNone } from './operations';
+import { untilNone } from './retention';
 
 const DELETE_TIMEOUT_MS = 10 * 60_000;
 /** Rows of one transaction. */

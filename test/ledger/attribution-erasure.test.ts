@@ -1,10 +1,10 @@
 /** Attributions are erased with either player, dropped with their month, and checked by an invariant. */
+import { erasePlayer } from '../../src/ledger/operations';
 import {
   dropMonthsBefore,
-  erasePlayer,
   forgetDroppedAttributions,
   forgetDroppedPlayers,
-} from '../../src/ledger/operations';
+} from '../../src/ledger/retention';
 import { attribute, attributeAll, attributionsOf, BONUS, NORMAL } from '../support/attributions';
 import { aBet, aSettled, damagesOf, freshStore, type TestStore, withClient } from '../support/ledger';
 import { makeMonth, monthBefore, moveBack } from '../support/old-months';

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { inRun } from '../../dev/long-run';
 import { until } from '../../dev/servers/deadline';
 import { migrationNames, runMigrations } from '../../src/ledger/migrate';
-import { dropMonthsBefore, erasePlayer, forgetDroppedPlayers } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/operations';
+import { dropMonthsBefore, forgetDroppedPlayers } from '../../src/ledger/retention';
 import { grantRoles } from '../../src/ledger/roles';
 import {
   candidatesAround,

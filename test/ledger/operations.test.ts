@@ -1,13 +1,12 @@
 /** The effect of operations on the store: erased players, dropped months, each with its line in the log. */
 import {
   beginOperation,
-  dropMonthsBefore,
   endOperation,
   erasePlayer,
   inStore,
-  planRetention,
   readVersions,
 } from '../../src/ledger/operations';
+import { dropMonthsBefore, planRetention } from '../../src/ledger/retention';
 import {
   aBet,
   aDeposit,

@@ -1,6 +1,7 @@
 /** Promotions whose months retention drops, also in the middle of a rebuild. */
 import { until } from '../../dev/servers/deadline';
-import { dropMonthsBefore, erasePlayer, planRetention } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/operations';
+import { dropMonthsBefore, planRetention } from '../../src/ledger/retention';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';

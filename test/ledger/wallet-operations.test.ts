@@ -1,5 +1,6 @@
 /** Operations on wallet calls: their numbers, retention, and the erasure of a player. */
-import { erasePlayer, forgetWalletCalls } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/operations';
+import { forgetWalletCalls } from '../../src/ledger/retention';
 import { readWalletBacklog, sampleWalletBacklog } from '../../src/ledger/wallet-backlog';
 import type { CallChange } from '../../src/wallet/call-change';
 import type { CallStore } from '../../src/wallet/call-store';

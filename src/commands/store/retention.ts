@@ -3,6 +3,7 @@ import { DONE } from '../../cli/exit-codes';
 import { integerOf, type Options, requestedBy } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
 import { LIMITS } from '../../contract/limits';
+import { forgetDroppedPlayerSums } from '../../ledger/player-sums';
 import {
   dropMonthsBefore,
   forgetDroppedAttributions,
@@ -10,8 +11,7 @@ import {
   forgetDroppedPseudonyms,
   forgetWalletCalls,
   planRetention,
-} from '../../ledger/operations';
-import { forgetDroppedPlayerSums } from '../../ledger/player-sums';
+} from '../../ledger/retention';
 import { counted } from '../../lib/printable';
 import { readStoredPromotions } from '../../promotion-store/documents';
 import { timelinesOf } from '../../promotion-store/versions';
