@@ -82,6 +82,9 @@ describe('random schemas', () => {
     'without a breaking change, where %s: documents stay valid',
     (direction) => {
       const ajv = new Ajv2020({ strict: false });
+      // No schema here has unevaluatedItems. Ajv 8.20 counts evaluated items wrongly beside `not: true`: it
+      // throws "items0 is not defined".
+      ajv.opts.unevaluated = false;
       let [compatible, valid] = [0, 0];
       fc.assert(
         fc.property(
