@@ -8,6 +8,7 @@ import { until } from '../../dev/servers/deadline';
 import type { Fold } from '../../src/fold/fold';
 import type { Statement, Store } from '../../src/postgres/transaction';
 import { applyPromotions } from '../../src/promotion-store/documents';
+import { creditRound } from '../support/attributions';
 import { aPromotionFold, aRollupFold, foldAll } from '../support/folds';
 import { freshStore, type TestStore } from '../support/ledger';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
@@ -70,13 +71,7 @@ async function readFeed(seed: number): Promise<void> {
   const acme = store.partition('acme');
   for (let from = 0; from < events.length; from += 40)
     await acme.read(...events.slice(from, from + 40).map(eventBytes));
-  for (const { roundId, playerRef, brand } of credits)
-    await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
-      'acme',
-      roundId,
-      playerRef,
-      brand,
-    ]);
+  for (const credit of credits) await creditRound(store, credit);
 }
 
 /** A fold, and the query of its result. */

@@ -24,6 +24,7 @@ import {
 } from '../simulation/fold-tables';
 import { Scheduler } from '../simulation/scheduler';
 import { asRole } from '../support/as-role';
+import { creditRound } from '../support/attributions';
 import { freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
 import { definitionsOf } from '../support/promotions';
@@ -283,10 +284,7 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     }
     await foldAll();
     // From here on, scans look up the players to whom rounds are credited.
-    for (const { roundId, playerRef, brand } of feed.credits)
-      await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
-        ...['acme', roundId, playerRef, brand],
-      ]);
+    for (const credit of feed.credits) await creditRound(store, credit);
     await foldAll();
     const bet = events.find(
       ({ kind, amount, currency }) => kind === 'bet' && amount > 0 && currency === 'EUR',
@@ -317,8 +315,8 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     await foldAll();
     // Refunds of large rounds: without an attribution, and with one of a brand or of all brands, before the
     // refund or after it.
-    const attribute = (round: string, player: string, brand: string | null) =>
-      store.value('select promo.attribute_round($1, $2, $3, null, $4)', ['acme', round, player, brand]);
+    const attribute = (roundId: string, playerRef: string, brand: string | null) =>
+      creditRound(store, { roundId, playerRef, brand });
     const large = ['large-own', 'large-brand', 'large-all', 'large-later'];
     const playLarge = (part: string) =>
       acme.read(

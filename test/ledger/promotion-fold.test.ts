@@ -7,6 +7,7 @@ import { inTransaction, type Session } from '../../src/postgres/transaction';
 import { readCountedRows } from '../../src/promotion-store/credits';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import type { Takeover } from '../../src/promotions/timeline';
+import { creditRound } from '../support/attributions';
 import { aPromotionFold, foldAll, leadingFirstTo } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { foldOfLedger } from '../support/ledger-fold';
@@ -80,9 +81,7 @@ async function intake(random: Random, step: () => Promise<unknown>): Promise<voi
     from = to;
     const [credit] = waiting.splice(0, 1);
     if (credit !== undefined && random.chance(0.7)) {
-      await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
-        ...['acme', credit.roundId, credit.playerRef, credit.brand],
-      ]);
+      await creditRound(store, credit);
       if (random.chance(0.3))
         await store.value(`select promo.correct_attribution('acme', $1, $2, $3, 'a test')`, [
           ...[credit.roundId, credit.playerRef, 'p-corrected'],

@@ -9,6 +9,7 @@ import { inSnapshot } from '../../src/postgres/snapshot';
 import type { Reader } from '../../src/postgres/transaction';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { type Recount, recountPromotions } from '../../src/promotion-store/recount';
+import { creditRound } from '../support/attributions';
 import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
@@ -50,10 +51,7 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     for (let from = 0; from < shuffled.length; from += 20) {
       await acme.read(...shuffled.slice(from, from + 20).map(eventBytes));
       const credit = credits[from / 20];
-      if (credit !== undefined)
-        await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
-          ...['acme', credit.roundId, credit.playerRef, credit.brand],
-        ]);
+      if (credit !== undefined) await creditRound(store, credit);
       await fold.step();
       expect(await recount()).toMatchObject({ type: 'counted', recounted: { damages: [] } });
     }

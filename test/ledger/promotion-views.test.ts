@@ -5,6 +5,7 @@ import { PromotionFold } from '../../src/promotions/fold';
 import { MISS_REASONS, matchEntry } from '../../src/promotions/matching';
 import { PREVIEW_REASONS } from '../../src/promotions/preview';
 import { ranking } from '../../src/promotions/ranking';
+import { creditRound } from '../support/attributions';
 import {
   aBet,
   aDeposit,
@@ -44,13 +45,7 @@ test.each([1, 2, 3, 4, 5, 6])(
     const { events, credits } = feedOf(random);
     await apply(...Object.values(FLOWS));
     await acme.read(...random.shuffled(events).map(eventBytes));
-    for (const { roundId, brand, playerRef } of credits)
-      await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
-        'acme',
-        roundId,
-        playerRef,
-        brand,
-      ]);
+    for (const credit of credits) await creditRound(store, credit);
     const rows = await ledgerEntries(store, -1);
     const reversed = new Set(rows.map(({ reversesEntryId }) => reversesEntryId));
     const folded = new PromotionFold(VERSIONS);

@@ -1,5 +1,6 @@
 /** Attributions of the operator acme, for tests of the store. */
 import { type AttributionOutcome, attributeRounds } from '../../src/ledger/attributions';
+import type { RoundCredit } from '../../src/promotions/ledger-entry';
 import type { TestStore, TextRow } from './ledger';
 
 /** The player of a bonus session, and the normal player behind it. */
@@ -21,6 +22,16 @@ export async function attribute(
   const one = { roundId, promoPlayerRef, feedId: feedId ?? null, brand: brand ?? null };
   const [result] = await attributeRounds(url, 'acme', [one]);
   return result?.outcome;
+}
+
+/** Attributes a round by the function of SQL. @throws where the store refuses it */
+export async function creditRound(
+  store: TestStore,
+  { roundId, playerRef, brand }: Pick<RoundCredit, 'roundId' | 'playerRef' | 'brand'>,
+): Promise<void> {
+  await store.value('select promo.attribute_round($1, $2, $3, null, $4)', [
+    ...['acme', roundId, playerRef, brand],
+  ]);
 }
 
 /** Attributes rounds of the operator's own feed, in one transaction. */
