@@ -80,13 +80,10 @@ function usage(problem: string, command: Command | undefined): number {
 
 /** The files that have to exist: `-` is standard input where the command takes it. */
 function filesOf(command: Command, { file, options }: Given): string[] {
-  const named = Object.entries(command.options).flatMap(([name, option]) => {
-    const value = options.get(name);
-    return option.file === undefined || value === undefined || (value === '-' && option.file === 'file or -')
-      ? []
-      : [value];
-  });
-  return [...(command.file === undefined || file === '-' ? [] : [file]), ...named];
+  const named = Object.entries(command.options).map(([name, option]) => [option.file, options.get(name)]);
+  return [[command.file, file], ...named].flatMap(([kind, value]) =>
+    kind === undefined || value === undefined || (value === '-' && kind === 'file or -') ? [] : [value],
+  );
 }
 
 /** The reason why a file cannot be read, if there is one. It is reported before the command starts. */

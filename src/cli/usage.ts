@@ -65,7 +65,7 @@ function wordsOf(name: string): number {
 
 function withoutCommand([first, second]: readonly string[], commands: readonly Command[]): Invocation {
   const wrong = (problem: string): Invocation => ({ type: 'wrong', problem, command: undefined });
-  const group = commands.filter(({ name }) => first !== undefined && name.startsWith(`${first} `));
+  const group = first === undefined ? [] : commandsOf(first, commands);
   const [command, ...more] = group;
   if (command !== undefined) {
     if (second === '--help' || second === '-h') return { type: 'help', command };
@@ -75,9 +75,7 @@ function withoutCommand([first, second]: readonly string[], commands: readonly C
         problem: `the command "${first}" is incomplete; did you mean "${command.name}"?`,
         command,
       };
-    return wrong(
-      `the command "${first}" is incomplete; its commands are ${group.map(({ name }) => `"${name}"`).join(', ')}`,
-    );
+    return wrong(`the command "${first}" is incomplete; ${namesOf(group)}`);
   }
   if (first === undefined) return wrong('a command is missing');
   if (first.startsWith('-'))
@@ -89,6 +87,14 @@ function withoutCommand([first, second]: readonly string[], commands: readonly C
     )}`,
   );
 }
+
+/** The commands whose first word is this one: those of a group, such as promotions. */
+function commandsOf(word: string, commands: readonly Command[]): Command[] {
+  return commands.filter(({ name }) => name.startsWith(`${word} `));
+}
+
+const namesOf = (group: readonly Command[]) =>
+  `its commands are ${group.map(({ name }) => `"${name}"`).join(', ')}`;
 
 function readCommand(command: Command, args: readonly string[], commands: readonly Command[]): Invocation {
   const names = Object.keys(command.options);
@@ -171,11 +177,9 @@ function fileProblems(
 ): string[] {
   if (file === undefined) {
     if (given === undefined) return [];
-    const within = commands.filter((each) => each.name.startsWith(`${name} `)).map((each) => each.name);
-    if (within.length === 0) return [`${name} takes no FILE, but was given "${given}"`];
-    const hint = Object.hasOwn(options, given)
-      ? `did you mean ${name} --${given}?`
-      : `its commands are ${within.map((each) => `"${each}"`).join(', ')}`;
+    const group = commandsOf(name, commands);
+    if (group.length === 0) return [`${name} takes no FILE, but was given "${given}"`];
+    const hint = Object.hasOwn(options, given) ? `did you mean ${name} --${given}?` : namesOf(group);
     return [`there is no command "${name} ${given}"; ${hint}`];
   }
   if (given === undefined || given === '') return [`${name} needs a FILE`];
