@@ -27,8 +27,6 @@ import {
 } from '../support/servers';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 const DEADLINE_MS = 100_000;
 let directory: string;
 let database: FreshDatabase;

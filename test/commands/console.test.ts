@@ -29,8 +29,6 @@ const OTHER = { acme: 'bravo', bravo: 'acme' } as const;
 
 let world: ConsoleWorld;
 let running: RunningConsole;
-/** A page takes some 50 ms; the browser tests open many. */
-jest.setTimeout(300_000);
 
 beforeAll(async () => {
   world = await openConsoleWorld();

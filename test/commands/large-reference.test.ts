@@ -14,8 +14,6 @@ import { migratedDatabase, rowsOf, withClient } from '../support/ledger';
 import { dropDatabase } from '../support/servers';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 const values: unknown = parse(readFileSync(join(ROOT, 'helm/promo-intake/values.yaml'), 'utf8'));
 const limit = Number(/^(\d+)Mi$/.exec(String(at(values, 'reference.resources.limits.memory')))?.[1]);
 

@@ -6,8 +6,6 @@ import { dropRoles, makeRole } from '../support/roles';
 import { databaseUrl, dropDatabase, freshDatabase } from '../support/servers';
 import { ROOT, RunningCommand, type Settings } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 const REFERENCE = join(ROOT, 'schemas/examples/reference.yaml');
 const MIGRATE = ['migrate'];
 const APPLY = ['reference', 'apply', REFERENCE];

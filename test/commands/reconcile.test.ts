@@ -11,8 +11,6 @@ import { aBet, aLogin, freshStore, type TestStore } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 let directory: string;
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'promo-reconcile-'));

@@ -11,7 +11,6 @@ import { type ConsoleWorld, HOSTILE_IDS, openConsoleWorld } from '../support/con
 import { freshStore } from '../support/ledger';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
 const directory = mkdtempSync(join(tmpdir(), 'promo-report-'));
 const pathOf = (name: string) => join(directory, name);
 let world: ConsoleWorld;

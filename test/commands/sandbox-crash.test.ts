@@ -5,8 +5,6 @@ import { isObject } from '../../src/lib/json';
 import type { RunningSandbox } from '../support/sandbox';
 import { SandboxWorld } from '../support/sandbox-world';
 
-jest.setTimeout(300_000);
-
 const PLAY = '/sandbox/playRound';
 const GET = '/sandbox/getRound';
 const KILLS = inRun({ usual: 2, long: 4 });

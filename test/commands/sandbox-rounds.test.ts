@@ -3,8 +3,6 @@ import { isObject } from '../../src/lib/json';
 import type { RunningSandbox, SandboxReply } from '../support/sandbox';
 import { SandboxWorld } from '../support/sandbox-world';
 
-jest.setTimeout(300_000);
-
 const PLAY = '/sandbox/playRound';
 
 let world: SandboxWorld;

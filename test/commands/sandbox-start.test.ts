@@ -7,8 +7,6 @@ import { SandboxWorld } from '../support/sandbox-world';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 import { ROOT, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 let database: FreshDatabase;
 let files: SandboxFiles;
 beforeAll(async () => {

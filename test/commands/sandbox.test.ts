@@ -8,8 +8,6 @@ import { withClient } from '../support/ledger';
 import { clientOf, type RunningSandbox, SandboxFiles, startSandbox } from '../support/sandbox';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
-jest.setTimeout(300_000);
-
 const FILE = `operators:
   - id: acme
     keys:

@@ -10,8 +10,6 @@ import { until } from '../../dev/servers/deadline';
 import { aLogin } from '../support/builders';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 let directory: string;
 let http: Server;
 let other: Server;

@@ -17,8 +17,6 @@ import { migratedDatabase, withClient } from '../support/ledger';
 import { dropDatabase, freshTopic, kafkaBrokers } from '../support/servers';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 /** The size of each result: several times the limit of waiting bytes. */
 const COUNT = 10_000;
 const HALTED_MS = 4_000;

@@ -12,8 +12,6 @@ import { aLogin } from '../support/builders';
 import { serve } from '../support/serve';
 import { program, ROOT } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 let directory: string;
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'promo-terminal-'));

@@ -10,8 +10,6 @@ import { aBet } from '../support/builders';
 import { senderTo } from '../support/webhook';
 import { RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 const READY_DEADLINE_MS = 60_000;
 const SHOWN_DEADLINE_MS = 60_000;
 

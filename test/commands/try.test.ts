@@ -24,8 +24,6 @@ import { serve } from '../support/serve';
 import { senderTo } from '../support/webhook';
 import { killWorkers, ONE_REQUEST, ROOT, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 const READY_DEADLINE_MS = 60_000;
 /** Coarse: tests run beside each other. The goal is 5 s, and the mode start of the benchmark measures it. */
 const READY_WITHIN_S = 50;

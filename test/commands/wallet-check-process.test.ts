@@ -34,7 +34,6 @@ headers: { X-Tenant: acme }
 
 /** The scenarios of the example's profile, with those of its endpoints. */
 const ALL = 77;
-jest.setTimeout(300_000);
 
 let directory: string;
 let database: FreshDatabase;

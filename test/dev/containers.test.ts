@@ -32,8 +32,6 @@ import {
 } from './programs';
 import { expectToSurviveFaults } from './survive-faults';
 
-jest.setTimeout(300_000);
-
 const CONTAINERS = { STACK: 'containers' };
 const KEEP_UP = "console.log('ready'); setInterval(() => {}, 1000);";
 

@@ -26,8 +26,6 @@ import {
   whileItRuns,
 } from './programs';
 
-jest.setTimeout(300_000);
-
 const STEP_DEADLINE_MS = 90_000;
 
 let demoFile: string;

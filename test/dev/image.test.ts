@@ -13,8 +13,6 @@ import { Container, provideImage } from '../support/image';
 import { dropDatabase, freshDatabase, freshTopic, ownServers } from '../support/servers';
 import { query } from './programs';
 
-jest.setTimeout(300_000);
-
 const DOCKERFILE = readFileSync(join(projectRoot, 'Dockerfile'), 'utf8');
 const READY_DEADLINE_MS = 60_000;
 

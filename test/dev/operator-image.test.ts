@@ -21,8 +21,6 @@ import {
 } from '../support/operator-pages';
 import { blocksOf } from '../support/terminal';
 
-jest.setTimeout(300_000);
-
 const READY_DEADLINE_MS = 60_000;
 /** The port of `try` inside its container. */
 const INSIDE = 8081;

@@ -31,8 +31,6 @@ import {
 } from './programs';
 import { expectToSurviveFaults } from './survive-faults';
 
-jest.setTimeout(300_000);
-
 let build: Build;
 let temporary: string;
 beforeAll(() => {

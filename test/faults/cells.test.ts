@@ -13,7 +13,6 @@ import { withAdmin } from '../support/servers';
 import { killWorkers, RunningCommand, type Settings } from '../support/worker';
 import { untilCaughtUp, verifySound } from './promises';
 
-jest.setTimeout(300_000);
 const MOVE_DEADLINE_MS = 60_000;
 const PARTITIONS = 2;
 

@@ -26,8 +26,6 @@ import {
 import { startProgram } from '../support/program';
 import { databaseUrl, type FreshDatabase, freshDatabase, ownServers } from '../support/servers';
 
-jest.setTimeout(300_000);
-
 const EACH_OF_OLDER = 12;
 const NEWEST = 3;
 

@@ -12,7 +12,6 @@ import { killWorkers } from '../support/worker';
 import { TestRegistry } from './registry';
 import { inWorld } from './world';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const AVSC = join(projectRoot, 'schemas', 'promo.event.v1.avsc');

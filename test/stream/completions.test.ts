@@ -17,8 +17,6 @@ import { freshStore, type TestStore } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { kafkaBrokers, kafkaClient, withAdmin } from '../support/servers';
 
-jest.setTimeout(300_000);
-
 let producer: TopicsProducer;
 const created: string[] = [];
 beforeAll(async () => {

@@ -15,7 +15,6 @@ import { makeWorld } from './world';
 const START_MS = 120_000;
 const LOST_MS = 60_000;
 const PARTITIONS = 8;
-jest.setTimeout(300_000);
 
 const directory = mkdtempSync(join(tmpdir(), 'disks-'));
 const disks = ['a', 'b'].map((name) => join(directory, name));

@@ -8,8 +8,6 @@ import { drained } from '../support/worker';
 import { makeFeed, outcomeOf } from './feed';
 import { inWorld } from './world';
 
-jest.setTimeout(300_000);
-
 const problem = pgbouncerProblem();
 const whereThereIsOne = problem === undefined ? test : test.skip;
 const TITLE = `through pgbouncer in transaction mode two workers reach the same decisions as without it${problem ? ` (skipped: ${problem})` : ''}`;

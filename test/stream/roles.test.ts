@@ -12,8 +12,6 @@ import { dropRoles, makeRole } from '../support/roles';
 import { freshDatabase, freshTopic, kafkaBrokers, withAdmin } from '../support/servers';
 import { drain, RunningCommand, type Settings } from '../support/worker';
 
-jest.setTimeout(300_000);
-
 /**
  * Runs a command to its end.
  * @throws where it does not end with 0

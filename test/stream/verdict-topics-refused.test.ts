@@ -12,8 +12,6 @@ import { killWorkers, RunningCommand } from '../support/worker';
 import { type Secured, startSecured, OPERATOR as USER } from './secured';
 import { connectionOf, inWorld, type World } from './world';
 
-jest.setTimeout(300_000);
-
 let secured: Secured;
 beforeAll(async () => {
   secured = await startSecured();

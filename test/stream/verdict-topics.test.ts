@@ -20,8 +20,6 @@ import { RunningCommand } from '../support/worker';
 import type { World } from './world';
 import { connectionOf, inWorld } from './world';
 
-jest.setTimeout(300_000);
-
 const bet = (event_id: string, connection?: string): Outgoing => ({
   value: bytesOf(aBet({ event_id, brand: 'main' })),
   ...(connection !== undefined && { headers: { 'connection-id': connection } }),

@@ -8,7 +8,6 @@ import { killWorkers } from '../support/worker';
 
 const PAGE = readFileSync(join(projectRoot, 'dist', 'check.html'), 'utf8');
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 test('the page is served to everyone, compressed where that is accepted, with its policy and tag', () =>

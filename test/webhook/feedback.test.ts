@@ -12,7 +12,6 @@ import { aBet } from '../support/ledger';
 import { aSecret } from '../support/webhook';
 import { killWorkers, program, ROOT, type Settings } from '../support/worker';
 
-jest.setTimeout(300_000);
 const LONG = 60_000;
 afterEach(killWorkers);
 

@@ -14,7 +14,6 @@ import { dial, type Line, signedHead, signedText } from '../support/raw-http';
 import { aSecret } from '../support/webhook';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
 const LONG = 60_000;
 afterEach(killWorkers);
 

@@ -29,7 +29,6 @@ const NOT_PROMISED = [
 /** The suspended operator's connection, and one that is in no reference data. */
 const [SUSPENDED, STRANGER] = ['borealis-hook', 'stranger'];
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 testWhere(findFuzzer())(

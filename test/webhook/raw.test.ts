@@ -9,7 +9,6 @@ import { aBet } from '../support/ledger';
 import { dial, type Line, signedHead, signedText } from '../support/raw-http';
 import { killWorkers, type RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
 const LONG = 60_000;
 afterEach(killWorkers);
 

@@ -15,7 +15,6 @@ import { aBet, aLogin, freshStore, REFERENCE, type TestStore, withClient } from 
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const [acme, bravo] = REFERENCE.operators;

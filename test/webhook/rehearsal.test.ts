@@ -17,7 +17,6 @@ import { aBet, aLogin, aRefund, aSettled, withClient } from '../support/ledger';
 import { freshTopic, kafkaBrokers } from '../support/servers';
 import { killWorkers, program, ROOT } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const dry = { path: `/v1/rehearse/${HOOK}` };

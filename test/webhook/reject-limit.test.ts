@@ -8,7 +8,6 @@ import { aLogin } from '../support/ledger';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 /** All requests of the test that are refused have to be sent within this time. */

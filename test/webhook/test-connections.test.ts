@@ -6,7 +6,6 @@ import { aBet, aLogin, aRefund } from '../support/ledger';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const secret = aSecret();

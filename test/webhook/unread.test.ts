@@ -7,7 +7,6 @@ import { dial, type Line, signedText } from '../support/raw-http';
 import { aSecret, type RunningWebhook, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const secrets = { 'hostile-1': aSecret(), 'hostile-2': aSecret(), good: aSecret() };

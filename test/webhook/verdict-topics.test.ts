@@ -9,7 +9,6 @@ import { withAdmin } from '../support/servers';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const OPERATORS = ['acme', 'beta', 'late'] as const;

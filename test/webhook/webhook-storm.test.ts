@@ -15,7 +15,6 @@ import { produce, readTopic } from '../support/kafka';
 import { aSecret, senderTo, startWebhook, verdictOf } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 
-jest.setTimeout(300_000);
 afterEach(killWorkers);
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));

@@ -15,7 +15,6 @@ import { aBet, aRefund, aSettled, aWin, withClient } from '../support/ledger';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers, RunningCommand } from '../support/worker';
 
-jest.setTimeout(300_000);
 const LONG = 60_000;
 afterEach(killWorkers);
 
