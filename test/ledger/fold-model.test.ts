@@ -228,7 +228,7 @@ async function apply(...flows: readonly string[]): Promise<void> {
 }
 
 const FOLDED_TO = 'select max(after) from promo_store.fold_generations';
-/** Statements of which at least one answer had a row. */
+/** Statements of which at least one answer has a row, in some seed. */
 const WITH_ROWS = [
   ...['fold_generations', 'fold_horizon', 'fold_lineage', 'fold_lock', 'fold_peek', 'promotion_versions'],
   ...['promotions_counted', 'promotions_load', 'promotions_load_attempts'],
@@ -240,6 +240,8 @@ const WITH_ROWS = [
   ...['promotions_read_rounds', 'promotions_read_sums_credited', 'promotions_take_joined'],
   'promotions_sweep_promotion_progress',
 ];
+/** The statements of the seeds so far. The feed of one seed alone may have no rows for some of them. */
+const withRows = new Set<string>();
 
 test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
   'each statement of the fold of promotions gets the same answer from the model of the simulator: seed %i [P16] [L5]',
@@ -350,7 +352,7 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     while (!called.isDone) called = await eraseMore(1_000, called.erasure);
     await foldAll();
     await fold.release();
-    const withRows = [...compared.compared].flatMap(([name, rows]) => (rows > 0 ? [name] : []));
-    expect(WITH_ROWS.filter((name) => !withRows.includes(name))).toEqual([]);
+    for (const [name, rows] of compared.compared) if (rows > 0) withRows.add(name);
+    if (seed === SEEDS) expect(WITH_ROWS.filter((name) => !withRows.has(name))).toEqual([]);
   },
 );
