@@ -29,7 +29,7 @@ export const LAYERS = [
 /** Style, types and generated files, which the runner itself checks; each one counts as a test. */
 export const CHECKS = 'checks';
 /** Layers that use a whole core, and have no time limit of less than seconds. They run beside the others. */
-export const COMPUTING: readonly string[] = ['repository', 'fuzz', 'simulation', 'chart', 'mutants'];
+export const COMPUTING: readonly string[] = ['repository', 'fuzz', 'simulation', 'mutants'];
 /**
  * Layers whose time limits are tens of seconds. They follow the computing layers, so that both runs end at
  * about the same time. None of them needs the registry, which this run does not start.
