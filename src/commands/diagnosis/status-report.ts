@@ -46,7 +46,8 @@ export interface Report {
   readonly lag: OrUnknown<{
     readonly records: number;
     readonly seconds: number | null;
-    readonly undecided_partitions: number;
+    /** Null if the store does not answer. */
+    readonly undecided_partitions: number | null;
   }>;
   readonly balance: OrUnknown<{
     readonly records_read: number;
@@ -84,7 +85,7 @@ export function describeReport(report: Report): string[] {
     `schema      ${show(schema, ({ newest, missing }) => `${newest ?? 'none'}${missing.length > 0 ? `, lacks ${missing.length}` : ''}`)}`,
     `reference   ${show(reference, ({ version, applied_at }) => (version === 0 ? 'none' : `version ${version}, applied ${applied_at}`))}`,
     `group       ${show(group, ({ members }) => counted(members, 'member'))}`,
-    `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${elapsedText(all.seconds)}`}; ${counted(all.undecided_partitions, 'undecided partition')}`)}`,
+    `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${elapsedText(all.seconds)}`}; ${all.undecided_partitions === null ? 'undecided partitions unknown' : counted(all.undecided_partitions, 'undecided partition')}`)}`,
     `balance     ${show(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
     `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${elapsedText(all.oldest_due_seconds)}` : ''}`)}`,
     ...(report.rollups !== null && 'unknown' in report.rollups

@@ -99,9 +99,13 @@ async function look(check: boolean): Promise<Facts> {
     part(() => countMembers(kafka, KAFKA_GROUP_ID)),
   ]);
   const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
-  const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? decided;
-  const topics = [...new Set([...wanted, ...decided])].sort();
-  const positions = await part(() => readPositions(kafka, KAFKA_GROUP_ID, topics));
+  const named = config.KAFKA_TOPICS ?? valueIn(versions)?.topics;
+  const topics = [...new Set([...(named ?? []), ...decided])].sort();
+  // While the store is away, only the offsets of the group name the topics that the workers read.
+  const positions = await part(() =>
+    readPositions(kafka, KAFKA_GROUP_ID, topics, { others: named === undefined }),
+  );
+  const wanted = named ?? [...new Set((valueIn(positions) ?? []).map(({ topic }) => topic))];
   const oldest = new Map<string, number | null>();
   const read = await part(async () => {
     const reached = reachedBy({ balance, members, wanted });
@@ -138,7 +142,11 @@ async function look(check: boolean): Promise<Facts> {
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
     wanted,
-    unread: valueIn(await part(() => findUnread(kafka, { known, own: own.all }))) ?? [],
+    // Without the store, topics that connections name are unknown, and would seem to be unread.
+    unread:
+      'unknown' in versions
+        ? []
+        : (valueIn(await part(() => findUnread(kafka, { known, own: own.all }))) ?? []),
     damages,
     verdictTopics,
     configuration: describeConfig(process.env, STATUS_SETTINGS),
@@ -236,7 +244,7 @@ export function assess(facts: Facts): Report {
     lag: mapPart(facts.positions, () => ({
       records,
       seconds: known.length === partitions.length ? Math.max(0, ...known) : null,
-      undecided_partitions: undecided.length,
+      undecided_partitions: 'unknown' in facts.balance ? null : undecided.length,
     })),
     balance: mapPart(facts.balance, () => ({
       records_read: sum(({ recordsRead }) => recordsRead),

@@ -272,7 +272,9 @@ test('an unreachable server is reported once, and the report has all other parts
     balance: { records_read: 9 },
   });
   const noStore = { unknown: 'no answer within 15 s' };
-  expect(assess(facts({ versions: noStore, balance: noStore })).lag).toMatchObject({ records: 2 });
+  const withoutStore = assess(facts({ versions: noStore, balance: noStore }));
+  expect(withoutStore.lag).toMatchObject({ records: 2, undecided_partitions: null });
+  expect(describeReport(withoutStore)).toContain('lag         2 records, 5 s; undecided partitions unknown');
 });
 
 test('a partition whose lag in seconds is unknown is reported, also when others are known', () => {
