@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/response';
+import pino from 'pino';
 import { until } from '../../dev/servers/deadline';
 import { deleteTopics } from '../../dev/servers/topics';
 import { makeKafka } from '../../src/kafka/client/client';
@@ -120,6 +121,33 @@ together(
     ]);
     expect(member.begun).toEqual(new Map([[0, null]]));
     expect(await member.firstOffset(0)).toBe(0);
+  },
+);
+
+together(
+  'checks of the topics that go on failing are logged once a minute, and not at each retry',
+  async () => {
+    const lines: string[] = [];
+    let checks = 0;
+    const source = makeKafkaSource(
+      kafka(),
+      {
+        groupId: aGroup(),
+        wantedTopics() {
+          checks++;
+          return Promise.reject(new Error('the store is away'));
+        },
+        onFatal: () => undefined,
+      },
+      pino({}, { write: (line) => lines.push(JSON.parse(line).msg) }),
+    );
+    await source.start(new Member(aGroup(), 'unused'));
+    try {
+      await until('three checks have failed', DEADLINE_MS, async () => checks >= 3);
+    } finally {
+      await source.stop();
+    }
+    expect(lines).toEqual(['cannot check topics, retrying']);
   },
 );
 

@@ -16,6 +16,8 @@ import { joinGroup, type Membership } from './membership';
 const TOPIC_CHECK_MS = 20_000;
 /** Wait after a check that failed, and the shortest time between two checks. */
 const TOPIC_RETRY_MS = 2_000;
+/** The least time between two lines about one error of the checks. An outage would bury other lines. */
+const SAME_ERROR_LINE_MS = 60_000;
 /** How many times in a row an ended client is replaced by a new one. Then the worker ends. */
 const MAX_ENDS_IN_A_ROW = 5;
 
@@ -172,16 +174,21 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   };
 
   async function follow(): Promise<void> {
+    let logged = { error: '', at: Number.NEGATIVE_INFINITY };
     while (!stopping.signal.aborted) {
       let waitMs = TOPIC_CHECK_MS;
       try {
         await checkTopics();
-      } catch (error) {
+      } catch (cause) {
         // Without a membership only these checks show that the worker is alive. A restart would not bring
         // back the store or Kafka.
         if (membershipOf(state) === null) listener.onActive();
         waitMs = TOPIC_RETRY_MS;
-        logger.warn({ error: messageOf(error), retryMs: waitMs }, 'cannot check topics, retrying');
+        const [error, now] = [messageOf(cause), systemClock.now()];
+        if (error !== logged.error || now - logged.at >= SAME_ERROR_LINE_MS) {
+          logger.warn({ error, retryMs: waitMs }, 'cannot check topics, retrying');
+          logged = { error, at: now };
+        }
       }
       const checkAt = systemClock.now() + waitMs;
       do {
