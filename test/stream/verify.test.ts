@@ -1,9 +1,9 @@
 /** `promo-intake verify` on real servers: silent on sound data, with a sentence for each damage. */
 
 import { gzipSync } from 'node:zlib';
-import { until } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { aBet, aLogin, bytesOf } from '../support/builders';
-import { type Outgoing, produce, produceInTransaction } from '../support/kafka';
+import { type Outgoing, produce, produceInTransaction, withProducer } from '../support/kafka';
 import { encodeBatch, encodeRecords, produceRaw, sealed } from '../support/record-batch';
 import { withAdmin } from '../support/servers';
 import { RunningCommand } from '../support/worker';
@@ -71,6 +71,29 @@ describe('verify', () => {
         expect(during).toMatchObject({ code: 0, lines: [expect.stringContaining(`${main}/0: `), 'sound'] });
         await worker.stop();
       }),
+  );
+
+  together('takes no record that comes while it runs for one of a deleted topic [U1]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      const worker = await world.started();
+      await produce(main, logins(1, 'first'));
+      await until('a record is decided', 60_000, async () => (await world.committed(main))[0] === 1);
+      let isVerified = false;
+      const sending = withProducer(async (producer) => {
+        for (let n = 0; !isVerified; n++) {
+          await producer.send({ topic: main, acks: -1, messages: logins(5, `during-${n}`) });
+          await sleep(2);
+        }
+      });
+      const { code, lines } = await verify(world).finally(() => {
+        isVerified = true;
+      });
+      await sending;
+      expect(lines.filter((line) => line.includes('created again'))).toEqual([]);
+      expect({ code, last: lines.at(-1) }).toEqual({ code: 0, last: 'sound' });
+      await worker.stop();
+    }),
   );
 
   together(

@@ -3,7 +3,7 @@
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { printLines } from '../../cli/output';
 import { readConfig } from '../../config/config';
-import { type Position, readPositions } from '../../kafka/admin/offsets';
+import { type Position, readPositions, type Watermarks, watermarks } from '../../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../../kafka/client/client';
 import { mirroredFrom } from '../../kafka/commit-notes';
 import { type Ranges, type Readable, readableRecords } from '../../kafka/consumer/range-reader';
@@ -34,8 +34,12 @@ export async function verify(): Promise<number> {
   // Kafka's positions are read before the store is inspected. A worker commits an offset after its records
   // are stored, so a store read later cannot be behind it. The option `others` adds topics unknown to the
   // store: offsets committed there mean lost records.
-  const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
-  const inspection = await inspect(config.DATABASE, positions, clusterId);
+  const before = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
+  const inspection = await inspect(config.DATABASE, before, clusterId);
+  // The ends are read after the store. A busy worker has decided records beyond the ends of before. A store
+  // beyond the end means that the topic was created again.
+  const ends = await watermarks(kafka, [...new Set(before.map(({ topic }) => topic))]);
+  const positions = withEnds(before, ends);
   const ranges = unaccounted(positions, inspection);
   const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, logger);
 
@@ -52,6 +56,14 @@ export async function verify(): Promise<number> {
   await printLines(problems, process.stderr);
   console.log(verdictOf(problems));
   return problems.length === 0 ? DONE : FAILED;
+}
+
+function withEnds(positions: readonly Position[], ends: readonly Watermarks[]): Position[] {
+  const later = byKey(ends);
+  return positions.map((position) => ({
+    ...position,
+    high: later.get(keyOf(position))?.high ?? position.high,
+  }));
 }
 
 /**
