@@ -24,25 +24,8 @@ import { type Check, checkBrand, checkName } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion } from '../reference-file/reader';
 import { type FaultReport, type FilePlace, WHOLE_FILE } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
+import { ALL_KEYS, ENTRY_KEYS, keysOf, OWN_KEYS } from './keys';
 import { ValueReader } from './values';
-
-const COMMON_KEYS = [
-  ...['id', 'operator', 'brands', 'type', 'from', 'to', 'time_zone', 'window'],
-  ...['accepts_late', 'confirm_after'],
-];
-
-/** The keys of each type beside the common ones. */
-const OWN_KEYS: Readonly<Record<PromotionType, readonly string[]>> = {
-  login_streak: ['days', 'completes'],
-  deposit_target: ['target', 'completes'],
-  withdrawal_target: ['target', 'completes'],
-  turnover_target: ['counts', 'games', 'min_amount', 'target', 'completes'],
-  bet_count: ['games', 'min_amount', 'target', 'completes'],
-  round_count: ['games', 'min_amount', 'target', 'completes'],
-  collect_items: ['items', 'completes'],
-  leaderboard: ['points', 'keep_ranks'],
-};
-const ALL_KEYS = [...new Set([...COMMON_KEYS, ...Object.values(OWN_KEYS).flat()])];
 
 /** Why a type has no such key. */
 const NOT_OF_ACCOUNTS = 'Remove it: account events have no game and take no minimum.';
@@ -90,7 +73,6 @@ export class PromotionReader {
     const type = PROMOTION_TYPES.find(
       (each) => typeSlot?.tree?.kind === 'leaf' && typeSlot.tree.value === each,
     );
-    const keys = type === undefined ? ALL_KEYS : [...COMMON_KEYS, ...OWN_KEYS[type]];
     const node = this.values.mapping(slot, ALL_KEYS);
     if (node === undefined) return undefined;
     if (type === undefined) {
@@ -98,7 +80,7 @@ export class PromotionReader {
         this.values.required(node, 'type', `Write one of ${PROMOTION_TYPES.join(', ')}.`),
         PROMOTION_TYPES,
       );
-    } else this.refuseOthers(node, type, keys);
+    } else this.refuseOthers(node, type);
     const common = this.common(node, type);
     if (type === undefined) return undefined;
     const completes = this.values.word(node.get('completes'), ['once', 'each'] as const) ?? 'once';
@@ -151,7 +133,8 @@ export class PromotionReader {
     return entry && { path: `${path}.type`, at: entry.value.at, tree: entry.value };
   }
 
-  private refuseOthers(node: Mapping, type: PromotionType, keys: readonly string[]): void {
+  private refuseOthers(node: Mapping, type: PromotionType): void {
+    const keys = keysOf(type);
     const isAccount = ['login_streak', 'deposit_target', 'withdrawal_target'].includes(type);
     for (const key of ALL_KEYS) {
       const slot = node.get(key);
@@ -276,7 +259,7 @@ export class PromotionReader {
   }
 
   private item(slot: Slot, operator: string, seen: Map<string, FilePlace>) {
-    const node = this.values.mapping(slot, ['id', 'games', 'min_amount', 'need', 'per']);
+    const node = this.values.mapping(slot, ENTRY_KEYS.items);
     if (node === undefined) return undefined;
     const id = this.id(node, 'item', checkName, seen, '');
     const need = this.number(node, 'need', 1, MOST_EVENTS, 'the number of items, such as 3');
@@ -287,7 +270,7 @@ export class PromotionReader {
   }
 
   private points(slot: Slot, operator: string) {
-    const node = this.values.mapping(slot, ['counts', 'games', 'min_amount', 'per', 'points']);
+    const node = this.values.mapping(slot, ENTRY_KEYS.points);
     if (node === undefined) return undefined;
     const countsSlot = this.values.required(node, 'counts', 'Write counts: bet or counts: settled.');
     const counts = this.values.word(countsSlot, STAKE_KINDS);

@@ -5,7 +5,7 @@ import { compareBytes } from './ranking';
 
 /** Texts by name. Operator and id are not among them. */
 export function fieldsOf({ operator: _, id: _1, ...fields }: PromotionDefinition): Map<string, string> {
-  return new Map(Object.entries(fields).flatMap(([key, value]) => printed(inFile(key), value)));
+  return new Map(Object.entries(fields).flatMap(([key, value]) => printed(keyInFile(key), value)));
 }
 
 /** `field: old -> new` for each field that differs. The order of lists is none, except for points. */
@@ -29,7 +29,7 @@ function printed(name: string, value: unknown): [string, string][] {
     });
   }
   if (typeof value === 'object' && value !== null)
-    return Object.entries(value).flatMap(([key, child]) => printed(`${name}.${inFile(key)}`, child));
+    return Object.entries(value).flatMap(([key, child]) => printed(`${name}.${keyInFile(key)}`, child));
   return value === undefined ? [] : [[name, String(value)]];
 }
 
@@ -41,6 +41,6 @@ function withoutId(member: unknown): { id: string | undefined; rest: unknown } {
 }
 
 /** minAmount is min_amount in the file. A code of a currency stays as it is. */
-function inFile(key: string): string {
+export function keyInFile(key: string): string {
   return /^[A-Z]/.test(key) ? key : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
