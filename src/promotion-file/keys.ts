@@ -16,6 +16,16 @@ export const OWN_KEYS: Readonly<Record<PromotionType, readonly string[]>> = {
   leaderboard: ['points', 'keep_ranks'],
 };
 
+/** The largest numbers of the file, and `keepRanks` for a leaderboard that names none. */
+export const FILE_LIMITS = {
+  days: 366,
+  events: 1_000_000_000,
+  points: 1_000_000,
+  ranks: 10_000,
+  keepRanks: 100,
+  startOfMonth: 28,
+} as const;
+
 /** The keys of each entry of a list. */
 export const ENTRY_KEYS = {
   items: ['id', 'games', 'min_amount', 'need', 'per'],

@@ -24,18 +24,12 @@ import { type Check, checkBrand, checkName } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion } from '../reference-file/reader';
 import { type FaultReport, type FilePlace, WHOLE_FILE } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
-import { ALL_KEYS, ENTRY_KEYS, keysOf, OWN_KEYS } from './keys';
+import { ALL_KEYS, ENTRY_KEYS, FILE_LIMITS, keysOf, OWN_KEYS } from './keys';
 import { ValueReader } from './values';
 
 /** Why a type has no such key. */
 const NOT_OF_ACCOUNTS = 'Remove it: account events have no game and take no minimum.';
 
-const DEFAULT_KEEP_RANKS = 100;
-const MOST_RANKS = 10_000;
-const MOST_DAYS = 366;
-const MOST_EVENTS = 1_000_000_000;
-const MOST_POINTS = 1_000_000;
-const LAST_START_OF_MONTH = 28;
 /** The days of the longest window. */
 const MOST_DAYS_OF: Readonly<Record<Repetition['every'], number>> = { day: 1, week: 7, month: 31 };
 
@@ -86,7 +80,7 @@ export class PromotionReader {
     const completes = this.values.word(node.get('completes'), ['once', 'each'] as const) ?? 'once';
     switch (type) {
       case 'login_streak': {
-        const days = this.number(node, 'days', 1, MOST_DAYS, 'the number of days in a row, such as 7');
+        const days = this.number(node, 'days', 1, FILE_LIMITS.days, 'the number of days in a row, such as 7');
         if (days === undefined) return undefined;
         this.warnOfStreak(node, days, common);
         return { ...common, type, completes, days };
@@ -105,7 +99,7 @@ export class PromotionReader {
       case 'bet_count':
       case 'round_count': {
         const meaning = `the number of ${type === 'bet_count' ? 'bets' : 'rounds'}, such as 100`;
-        const target = this.number(node, 'target', 1, MOST_EVENTS, meaning);
+        const target = this.number(node, 'target', 1, FILE_LIMITS.events, meaning);
         const stakes = this.stakes(node, common.operator);
         return target === undefined ? undefined : { ...common, type, completes, ...stakes, target };
       }
@@ -120,7 +114,8 @@ export class PromotionReader {
         const points = this.entriesOf(node, 'points', remedy, (item) => this.points(item, common.operator));
         const ranks = node.get('keep_ranks');
         const keepRanks =
-          this.values.whole(ranks, 1, MOST_RANKS, 'the number of ranks, such as 100') ?? DEFAULT_KEEP_RANKS;
+          this.values.whole(ranks, 1, FILE_LIMITS.ranks, 'the number of ranks, such as 100') ??
+          FILE_LIMITS.keepRanks;
         this.warnOfRanks(node);
         return { ...common, type, points, keepRanks };
       }
@@ -210,7 +205,12 @@ export class PromotionReader {
     const starts = node.get('starts');
     if (every === 'week') return { every, starts: this.values.word(starts, WEEKDAYS) ?? 'monday' };
     if (every === 'month') {
-      const day = this.values.whole(starts, 1, LAST_START_OF_MONTH, 'a day that every month has, such as 1');
+      const day = this.values.whole(
+        starts,
+        1,
+        FILE_LIMITS.startOfMonth,
+        'a day that every month has, such as 1',
+      );
       return { every, starts: day ?? 1 };
     }
     if (every === 'day' && starts.tree !== undefined)
@@ -262,7 +262,7 @@ export class PromotionReader {
     const node = this.values.mapping(slot, ENTRY_KEYS.items);
     if (node === undefined) return undefined;
     const id = this.id(node, 'item', checkName, seen, '');
-    const need = this.number(node, 'need', 1, MOST_EVENTS, 'the number of items, such as 3');
+    const need = this.number(node, 'need', 1, FILE_LIMITS.events, 'the number of items, such as 3');
     const per = this.values.amounts(node.get('per'), 'per: { EUR: "1.00" }');
     const stakes = this.stakes(node, operator);
     if (id === undefined || need === undefined) return undefined;
@@ -274,7 +274,7 @@ export class PromotionReader {
     if (node === undefined) return undefined;
     const countsSlot = this.values.required(node, 'counts', 'Write counts: bet or counts: settled.');
     const counts = this.values.word(countsSlot, STAKE_KINDS);
-    const points = this.number(node, 'points', 1, MOST_POINTS, 'the number of points, such as 1');
+    const points = this.number(node, 'points', 1, FILE_LIMITS.points, 'the number of points, such as 1');
     const per = this.values.amounts(node.get('per'), 'per: { EUR: "1.00" }');
     const stakes = this.stakes(node, operator);
     if (counts === undefined || points === undefined) return undefined;
