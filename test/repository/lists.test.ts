@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { CURRENCIES } from '../../src/domain/event/money';
 import { REASONS } from '../../src/domain/verdict/reasons';
+import { PROMOTION_TYPES } from '../../src/promotions/definition';
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 
@@ -34,6 +35,11 @@ test('rule V2 lists every reason in the order of its precedence [V2]', () => {
     REASONS.filter((reason) => reason.verdict === verdict).map(({ name }) => name);
   expect(namesBetween(rule, 'Rejected:', 'Skipped:')).toEqual(named('rejected'));
   expect(namesBetween(rule, 'Skipped:', '')).toEqual(named('skipped'));
+});
+
+test('docs/promotions.md has a row for every type of promotion', () => {
+  const [, table = ''] = /^## All types\n\n(.*?)\n\n/ms.exec(read('docs/promotions.md')) ?? [];
+  expect([...table.matchAll(/^\| `(\w+)`/gm)].map(([, type]) => type)).toEqual([...PROMOTION_TYPES]);
 });
 
 test('the patches of kafkajs have a row each, with a test that exists', () => {

@@ -5,6 +5,7 @@ import Ajv2020 from 'ajv/dist/2020';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { isObject } from '../../src/lib/json';
 import { parsePromotions } from '../../src/promotion-file/promotion-file';
+import type { PromotionType } from '../../src/promotions/definition';
 import { parseReference } from '../../src/reference-file/reference-file';
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
@@ -40,7 +41,7 @@ export const TYPES = {
     points: [{ counts: 'bet', games: ['g1'], min_amount: { EUR: '1' }, per: { EUR: '1' }, points: 2 }],
     keep_ranks: 7,
   },
-};
+} satisfies Readonly<Record<PromotionType, object>>;
 export const COMMON = {
   ...{ id: 'x', operator: 'acme', brands: ['main'], from: '2026-12-01', to: '2027-01-01T06:00+01:00' },
   ...{

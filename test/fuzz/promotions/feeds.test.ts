@@ -6,10 +6,12 @@ import { makeRandom, type Random } from '../../../dev/random';
 import { judge } from '../../../src/domain/verdict/judge';
 import type { CompletionEntry } from '../../../src/promotions/completion';
 import type { PromotionVersion } from '../../../src/promotions/counting';
+import { PROMOTION_TYPES } from '../../../src/promotions/definition';
 import { FileLedger } from '../../../src/promotions/file-ledger';
 import { PromotionFold } from '../../../src/promotions/fold';
 import { ranking } from '../../../src/promotions/ranking';
 import {
+  DAILY_RACE,
   eventBytes,
   type Feed,
   type FeedEvent,
@@ -194,6 +196,11 @@ function worthOf(fold: PromotionFold): string[] {
     .sort();
 }
 
+test('feeds have a promotion of every type', () => {
+  const types = VERSIONS.map(({ promotion }) => promotion.definition.type);
+  expect(PROMOTION_TYPES.filter((type) => !types.includes(type))).toEqual([]);
+});
+
 describe('each random feed', () => {
   test('is worth as much as a second computation says [P1] [P2] [P3] [P5] [P6] [P7] [P8] [P9] [P10] [P11] [P13]', () => {
     let compared = 0;
@@ -233,11 +240,7 @@ describe('each random feed', () => {
   });
 
   test('gives completions with the same ids in all slices [P12] [P15] [P16]', () => {
-    const daily = versionsOf(
-      definitionsOf(
-        'id: daily, type: leaderboard, window: { every: day }, time_zone: UTC, points: [{ counts: bet, points: 1 }], keep_ranks: 3',
-      ),
-    );
+    const daily = versionsOf(definitionsOf(DAILY_RACE));
     let again = 0;
     for (const seed of SEEDS) {
       const feed = feedOf(makeRandom(seed));
