@@ -296,7 +296,9 @@ const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', '
 
 /** The brokers' message where they refuse a batch because of a record in it; null for every other error. */
 function recordRefusal(error: unknown): string | null {
-  return error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type) ? error.message : null;
+  if (!(error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type))) return null;
+  if (error.type !== 'INVALID_RECORD') return error.message;
+  return `${error.message}. A compacted topic refuses messages without a key: set its cleanup.policy to delete`;
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {

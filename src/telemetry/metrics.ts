@@ -131,9 +131,9 @@ export function makeMetrics(role?: MeasuredProcess) {
       labels: ['topic'],
     }),
     refusingVerdictTopics: gauge('verdict_topic_refuses', {
-      help: '1 for a topic of verdicts whose last messages were refused, else 0.',
+      help: '1 for a topic of verdicts that has refused a message within the last two minutes, else 0.',
       action:
-        'The log has the reason: a missing topic, an ACL without Write, or a message that is too large. Partitions with records of its operator wait. The other topics go on.',
+        'The log has the reason: a missing or compacted topic, an ACL without Write, or a message that is too large. Partitions with records of its operator wait. The other topics go on.',
       labels: ['topic'],
     }),
     refusedPartitions: gauge('refused_partitions', {

@@ -225,6 +225,10 @@ export function assess(facts: Facts): Report {
       ...unread(facts),
       ...derivedNotes(facts),
       ...describeUnread(facts.unread ?? []),
+      // Some roles may not read which operators have a topic. Nobody has to act for that.
+      ...(facts.verdictTopics !== undefined && 'unknown' in facts.verdictTopics
+        ? [`the topics of verdicts are unknown: ${facts.verdictTopics.unknown}`]
+        : []),
       ...verdicts.flatMap(({ operator, topic, state }) =>
         state === 'missing'
           ? [

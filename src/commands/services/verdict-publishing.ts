@@ -144,7 +144,7 @@ export interface VerdictTopicState {
   /** Null where the operator can have no topic. */
   readonly topic: string | null;
   readonly state: 'present' | 'missing' | 'impossible';
-  /** Why the operator can have no topic, and the remedy. */
+  /** Why the operator can have no topic, or why its topic refuses messages, and the remedy. */
   readonly problem: string | null;
 }
 
@@ -181,9 +181,20 @@ export async function readVerdictTopics(
       await pool.end();
     }
   }
+  const states = verdictTopicStates(own, new Set(await listTopics(kafka)));
+  const present = states.flatMap(({ topic, state }) =>
+    topic !== null && state === 'present' ? [topic] : [],
+  );
+  const compacted = await findCompacted(kafka, present);
+  if (compacted === undefined) return states;
+  const problem = `topic ${compacted} is compacted and refuses messages without a key: set its cleanup.policy to delete`;
+  return states.map((each) => (each.topic === compacted ? { ...each, problem } : each));
+}
+
+async function listTopics(kafka: ReturnType<typeof makeKafka>): Promise<string[]> {
   const admin = await connectedAdmin(kafka);
   try {
-    return verdictTopicStates(own, new Set(await admin.listTopics()));
+    return await admin.listTopics();
   } finally {
     await admin.disconnect();
   }
@@ -199,6 +210,29 @@ export interface Producing {
 /** Longer than the wait of a retry and its request. */
 const REFUSAL_KEPT_MS = 120_000;
 
+/**
+ * Keeps which topics refuse messages. A topic may refuse the messages of one partition and take all others,
+ * so a stored message does not end a refusal.
+ *
+ * @param set called with 1 where a topic refuses, else with 0
+ */
+export function makeRefusals(set: (topic: string, refuses: 0 | 1) => void) {
+  const ends = new Map<string, NodeJS.Timeout>();
+  return (topic: string, isRefused: boolean): void => {
+    if (!isRefused) {
+      if (!ends.has(topic)) set(topic, 0);
+      return;
+    }
+    set(topic, 1);
+    clearTimeout(ends.get(topic));
+    const end = () => {
+      ends.delete(topic);
+      set(topic, 0);
+    };
+    ends.set(topic, setTimeout(end, REFUSAL_KEPT_MS).unref());
+  };
+}
+
 /** The producer of a process. */
 export async function makeProducing(
   kafka: ReturnType<typeof makeKafka>,
@@ -207,16 +241,10 @@ export async function makeProducing(
   metrics?: Pick<Metrics, 'publishedVerdicts' | 'refusingVerdictTopics'>,
   supply?: VerdictSupply,
 ): Promise<Producing> {
-  const forgetting = new Map<string, NodeJS.Timeout>();
+  const onRefusal = makeRefusals((topic, refuses) => metrics?.refusingVerdictTopics.set({ topic }, refuses));
   const onVerdicts: OnVerdicts = (topic, messages, isStored) => {
     if (isStored) metrics?.publishedVerdicts.inc({ topic }, messages);
-    metrics?.refusingVerdictTopics.set({ topic }, isStored ? 0 : 1);
-    clearTimeout(forgetting.get(topic));
-    forgetting.delete(topic);
-    if (isStored || metrics === undefined) return;
-    // Another process may have taken the partitions over: this one would report the refusal for ever.
-    const forget = () => metrics.refusingVerdictTopics.set({ topic }, 0);
-    forgetting.set(topic, setTimeout(forget, REFUSAL_KEPT_MS).unref());
+    onRefusal(topic, !isStored);
   };
   if (verdicts?.isPerOperator === true) {
     const producer = await makeTopicsProducer(kafka, (topic) => logger.info({ topic }, 'topic created'));

@@ -1,5 +1,9 @@
 /** The topics that a process writes, with and without a verdict topic of each operator. */
-import { OwnTopics, verdictTopicStates } from '../../../../src/commands/services/verdict-publishing';
+import {
+  makeRefusals,
+  OwnTopics,
+  verdictTopicStates,
+} from '../../../../src/commands/services/verdict-publishing';
 import { ConfigError } from '../../../../src/config/config';
 import { aConnection } from '../../../support/builders';
 
@@ -74,4 +78,29 @@ test('status has the state of each topic of verdicts [S9]', () => {
   expect(verdictTopicStates(one, new Set())).toEqual([
     { operator: null, topic: 'verdicts', state: 'missing', problem: null },
   ]);
+});
+
+describe('the refusals of topics', () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  test('a topic that refuses one partition of two refuses, until two minutes have passed without a refusal', () => {
+    const refuses: Record<string, number> = {};
+    const onRefusal = makeRefusals((topic, value) => {
+      refuses[topic] = value;
+    });
+    onRefusal('v.acme', false);
+    onRefusal('v.beta', false);
+    // A partition retries every 30 s, and others send meanwhile.
+    for (let retry = 0; retry < 10; retry++) {
+      onRefusal('v.acme', true);
+      onRefusal('v.acme', false);
+      expect(refuses).toEqual({ 'v.acme': 1, 'v.beta': 0 });
+      jest.advanceTimersByTime(30_000);
+    }
+    jest.advanceTimersByTime(89_999);
+    expect(refuses['v.acme']).toBe(1);
+    jest.advanceTimersByTime(1);
+    expect(refuses['v.acme']).toBe(0);
+  });
 });
