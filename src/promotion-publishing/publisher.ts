@@ -18,6 +18,8 @@ const HOLD_EVERY_MS = 3_000;
 /** An operator whose topic refuses, for the log. */
 export interface HeldBack extends TopicRefusal {
   readonly operatorId: string;
+  /** Undefined where the operator can have no topic. */
+  readonly topic: string | undefined;
   readonly failures: number;
   readonly waitMs: number;
 }
@@ -71,7 +73,8 @@ export function makeCompletionPublisher(options: PublisherOptions): CompletionPu
       const waitMs = backoffMs(failures);
       waits.set(refusal.operatorNo, { failures, dueAt: clock.now() + waitMs });
       const operatorId = entries.find((entry) => entry.operatorNo === refusal.operatorNo)?.operatorId ?? '';
-      return { ...refusal, operatorId, failures, waitMs };
+      const [topic] = topics.topicsOf([operatorId]);
+      return { ...refusal, operatorId, topic, failures, waitMs };
     });
   }
 

@@ -71,6 +71,6 @@ async function repeat(
 }
 
 function report(heldBack: readonly HeldBack[], logger: Logger): void {
-  for (const { operatorId, failures, waitMs, reason } of heldBack)
-    logger.warn({ operator: operatorId, failures, waitMs, error: reason }, 'completions are held back');
+  for (const { operatorId: operator, topic, failures, waitMs, reason: error } of heldBack)
+    logger.warn({ operator, topic, failures, waitMs, error }, 'completions are held back');
 }

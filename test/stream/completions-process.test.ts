@@ -131,6 +131,7 @@ test('a topic that is missing and may not be created holds back its operator, un
     const line = await running.waitForLog('completions are held back');
     expect(line).toMatchObject({
       operator: 'bravo',
+      topic: topicOf('bravo'),
       error: expect.stringMatching(/ACL Create on the topic/),
     });
     await addEntries(store.pool, { player: 'p-2' });
@@ -162,6 +163,7 @@ test('a process without a topic, or with the topic of events as one, does not pu
   const running = start();
   const line = await running.waitForLog('completions are held back');
   expect(line.error).toContain('"acme", which is a topic that is read');
+  expect(line).not.toHaveProperty('topic');
   expect(await running.stop()).toEqual({ code: 0, signal: null });
 });
 
