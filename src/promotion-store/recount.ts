@@ -146,7 +146,7 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
   });
   const isCompared = (operator: string, promotion: string, version: number) =>
     known.has(keyOfVersion(operator, promotion, version)) && !erasing.has(operator);
-  await sums.compare(reader, { generation: Number(generation), isCompared, isCounted }, damages);
+  await sums.compare(reader, { generation: Number(generation), isCompared }, damages);
   return { type: 'counted', recounted: { upTo, verdicts, compared, skipped, ...damages.listed() } };
 }
 

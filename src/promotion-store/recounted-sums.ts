@@ -9,7 +9,7 @@ import type { CountedVersion } from './counted-versions';
 import type { EntrySums } from './credits';
 import type { LedgerRow } from './ledger-columns';
 import { type RoundSum, SumsOfRounds } from './round-sums';
-import { type DamageList, ERASED, valuesText } from './stored-progress';
+import { type DamageList, valuesText } from './stored-progress';
 
 /** The sums of a round for one player: those that the fold has stored, and those of the entries. */
 interface Pair extends Named {
@@ -59,7 +59,6 @@ where s.generation = $1
 export interface ComparedSums {
   readonly generation: number;
   readonly isCompared: (operator: string, promotion: string, version: number) => boolean;
-  readonly isCounted: (player: string) => boolean;
 }
 
 /** Sums the entries that the fold has summed, as they pass by. */
@@ -101,21 +100,16 @@ export class RecountedSums implements EntrySums {
   /** Names the stored sums that differ from those of the entries. */
   async compare(
     reader: Reader,
-    { generation, isCompared, isCounted }: ComparedSums,
+    { generation, isCompared }: ComparedSums,
     damages: DamageList,
   ): Promise<void> {
     const pairs = new Map<string, Pair>();
-    const add = (of: 'stored' | 'counted', player: string, pair: Named, { value, ...row }: ProgressRow) => {
-      if (!isCounted(player)) return;
+    const add = (of: 'stored' | 'counted', player: string, pair: Named, row: ProgressRow) => {
       const { source, roundNo, month, version, brand } = pair;
-      // An erasure that was interrupted and begun again has two names for one player.
-      const name = ERASED.test(player) ? 'erased' : player;
-      const key = [source, version, roundNo, month, brand, name].join('\0');
+      const key = [source, version, roundNo, month, brand, player].join('\0');
       const found = pairs.get(key) ?? { ...pair, stored: [], counted: [] };
       pairs.set(key, found);
-      const known = found[of].find(({ item, currency }) => item === row.item && currency === row.currency);
-      if (known === undefined) found[of].push({ ...row, value });
-      else known.value += value;
+      found[of].push(row);
     };
     for (const { progress, credit, ...part } of this.sums.list()) {
       const { promotion, version, window, playerRef } = progress;

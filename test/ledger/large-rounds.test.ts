@@ -211,6 +211,35 @@ test('a refund takes back no sum of a dropped month, and the sum is deleted then
   expect(await inTransaction(store.pool, (session) => new OldRecords().drop(session, generation))).toBe(0);
 });
 
+test('a recount compares no sum of a dropped month, and names it before the drop [P11] [P16]', async () => {
+  store.damaged = true;
+  await apply(BETS);
+  await play(...['a', 'b', 'c', 'd'].map((id) => bet(id)));
+  await store.rows(`insert into promo_store.promotion_round_sums
+select generation, round_no, '2020-01-01', window_no, player_ref, brand_id, item, currency, amount from promo_store.promotion_round_sums`);
+  const what = expect.stringMatching(/ in 2020-01 is 2, and its entries give nothing$/);
+  expect(await recount()).toMatchObject({ recounted: { damages: [{ what }] } });
+  await store.rows(
+    `insert into promo_store.months (parent, month, made_at, dropped_at) values ('history', '2020-01-01', '2020-01-01', now())`,
+  );
+  expect(await recount()).toMatchObject({ recounted: { damages: [] } });
+});
+
+test('a recount compares no sums of an operator beside an erasure that was broken off [B6] [P16]', async () => {
+  await apply(BETS);
+  await play(...['a', 'b', 'c', 'd'].map((id) => bet(id)));
+  // The first call reaches one of the two entries that are summed, and gives its name to their sum.
+  await store.rows(`select promo.erase_player('acme', $1, 3)`, [NORMAL]);
+  await store.rows(`select promo.erase_player('acme', $1, 100)`, [NORMAL]);
+  const names = `select player_ref, count(*) from promo.verdicts group by 1 order by 1`;
+  expect(await store.rows(names)).toEqual([
+    ['erased:1', '3'],
+    ['erased:2', '1'],
+  ]);
+  expect(await sums()).toEqual([['bets', 'erased:1', '2']]);
+  expect(await recount()).toMatchObject({ recounted: { damages: [] } });
+});
+
 test('entries that an older process has recorded without sums are read beside the sums [P11]', async () => {
   await apply(BETS);
   await play(...['a', 'b', 'c', 'd'].map((id) => bet(id)));
@@ -242,22 +271,28 @@ test.each([
   [
     'is changed',
     'update promo_store.promotion_round_sums set amount = amount + 1 where amount = 200',
-    /^the sum of the round number \d+ in \d{4}-\d\d is EUR 201, and its entries give EUR 200$/,
+    / in \d{4}-\d\d is EUR 201( and USD 300)?, and its entries give EUR 200\1?$/,
   ],
   [
     'is missing',
     'delete from promo_store.promotion_round_sums where amount = 200',
-    /^the sum of the round number \d+ in \d{4}-\d\d is nothing, and its entries give EUR 200$/,
+    / is (nothing, and its entries give EUR 200|USD 300, and its entries give EUR 200 and USD 300)$/,
   ],
   [
     'is of another player',
     `update promo_store.promotion_round_sums set player_ref = 'nobody' where amount = 200`,
-    /^the sum of the round number \d+ in \d{4}-\d\d is (nothing|EUR 200), and its entries give (nothing|EUR 200)$/,
+    / is (nothing|EUR 200|USD 300), and its entries give (nothing|EUR 200( and USD 300)?)$/,
+  ],
+  [
+    'is in another currency',
+    'update promo_store.promotion_round_sums set amount = 500 - amount where amount in (200, 300) and brand_id = $$main$$',
+    /^the sum of the round number \d+ in \d{4}-\d\d is EUR 300 and USD 200, and its entries give EUR 200 and USD 300$/,
   ],
 ])('a recount names a sum that %s, before a refund takes it back [P11] [P16]', async (_, damage, what) => {
   store.damaged = true;
-  await apply(BETS, EURO);
+  await apply(BETS, EURO.replaceAll('.00" }', '.00", USD: "1.00" }'));
   await play(bet('a'), bet('b'), bet('c'), bet('d', { amount: '0.50' }), bet('e', { brand: 'second' }));
+  await play(bet('f', { amount: '3.00', currency: 'USD' }));
   await attribute(store, 'r-a', BONUS, { brand: 'main' });
   await fold();
   expect(await recount()).toMatchObject({ recounted: { damages: [] } });
