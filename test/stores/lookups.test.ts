@@ -2,6 +2,7 @@
  * Look-ups of analysts and support in a history of a million events: each uses an index, and is fast enough.
  */
 import type { Client } from 'pg';
+import { FIND_TIMES } from '../../src/ledger/published-facts';
 import { freshStore, rowsOf, type TestStore, type TextRow, withClient } from '../support/ledger';
 
 /** LOOKUP_EVENTS=20000000 LOOKUP_REPORT=1 takes a quarter of an hour and prints the time of each look-up. */
@@ -331,6 +332,23 @@ test('a scan of history shows in a plan', async () => {
   );
   expect(tablesReadWhole(plan.flat().join('\n')).length).toBeGreaterThan(0);
 });
+
+test.each(Object.entries(WAYS))(
+  'the times of verdicts that follow each other are found by one scan of their blocks, by %s [L2]',
+  async (_, ask) => {
+    const ids = Array.from({ length: 200 }, (_, n) => numberOf(`${middle} + ${n}`));
+    const wanted = String(await store.value(`select array[${ids.join()}]::text`));
+    await withClient(store.url, async (client) => {
+      expect(await ask(client, FIND_TIMES.text, [wanted], '')).toHaveLength(ids.length);
+      const plan = await ask(client, FIND_TIMES.text, [wanted], 'explain (analyze, buffers, timing off)');
+      const [, hit = 0, read = 0] =
+        /Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?/.exec(plan.flat().join('\n')) ?? [];
+      // Each scan reads a range of 128 blocks or two. Each verdict takes seven blocks of the index. A scan
+      // for each verdict would read 25,600 blocks more.
+      expect(Number(hit) + Number(read)).toBeLessThan(4_000);
+    });
+  },
+);
 
 const AGES = [0.5, 10, 45];
 
