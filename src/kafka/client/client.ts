@@ -9,6 +9,7 @@ import { systemClock } from '../../lib/clock';
 import { clusterIdIn } from '../commit-notes';
 import type { OnThrottled } from '../port';
 import { makeCodecs } from '../protocol/compression';
+import { makeClientLog } from './client-log';
 import { KafkaRefusal } from './errors';
 import { type TokenSource, tokenMechanism } from './oauth';
 import { registerBrokers } from './patches/advertised';
@@ -76,14 +77,7 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
     requestTimeout: REQUEST_TIMEOUT_MS,
     retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
     logLevel: logLevel.INFO,
-    logCreator: () => (entry) => {
-      const { message, error, groupId, topic, partition } = entry.log;
-      const details = { client: entry.namespace, error, groupId, topic, partition };
-      // The client logs each pause, retry and rebalance at INFO or above. The worker itself logs the
-      // important ones.
-      if (entry.level <= logLevel.ERROR) logger.warn(details, message);
-      else logger.debug(details, message);
-    },
+    logCreator: () => makeClientLog(logger),
   });
   sessionTimeouts.set(kafka, options.sessionTimeoutMs ?? SESSION_TIMEOUT_MS);
   return kafka;
