@@ -205,6 +205,11 @@ describe('an error that a person can resolve is a sentence with the remedy', () 
       /^Postgres answered: no. Correct the user or the password/,
     ],
     ['missing tables', error('no', { code: '42P01' }), /Run: promo-intake migrate$/],
+    [
+      'a view that came with a migration, before grant',
+      error('permission denied for view wallet_backlog', { code: '42501' }),
+      /for view wallet_backlog\. Run promo-intake grant for the user of DATABASE_URL/,
+    ],
     ['missing functions', error('no', { code: '42883' }), /Run: promo-intake migrate$/],
     [
       'no password for a server that requires one',
