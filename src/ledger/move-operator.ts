@@ -218,7 +218,8 @@ async function copy(
   if (done[0]?.is_done) return;
   for (;;) {
     const range = step.key && (await nextRange(from, step, upTo));
-    const source = range === undefined ? step.source : `${step.source} and ${range.condition}`;
+    const rows = range === undefined ? step.source : `${step.source} and ${range.condition}`;
+    const source = step.order === undefined ? rows : `${rows} order by ${step.order}`;
     const isDone = range === undefined || range.last === null;
     upTo = range?.last ?? upTo;
     await changeStore(to, async () => {

@@ -26,6 +26,8 @@ export interface CopyStep {
   readonly source: string;
   /** Selects the same rows in the receiving store. */
   readonly target: string;
+  /** The column by which the rows are sent; absent where their order does not matter. */
+  readonly order?: string;
   /** The column whose ranges are copied one by one; absent where the step is small enough to be repeated. */
   readonly key?: { readonly column: string; readonly feedNo: number };
 }
@@ -60,12 +62,14 @@ export function copySteps(maps: NumberMaps, months: readonly MonthTable[]): Copy
       keyed('erased_rounds', 'round_key', ERASED_ROUNDS, translate, feed, newFeed),
     ),
     ...ofFeeds(([feed, newFeed]) => keyed('event_keys', 'event_key', EVENT_KEYS, translate, feed, newFeed)),
-    ...ofMonths('history', (range, month) =>
-      whole(`history ${month}`, 'history', HISTORY, translate, [
+    // History finds a verdict_id by ranges of blocks: rows in another order would be in many ranges.
+    ...ofMonths('history', (range, month) => ({
+      ...whole(`history ${month}`, 'history', HISTORY, translate, [
         `feed_no in (${from.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
         `feed_no in (${to.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
       ]),
-    ),
+      order: 'verdict_id',
+    })),
     ...ofMonths('resends', (range, month) =>
       whole(`resends ${month}`, 'resends', RESENDS, translate, [
         `feed_no in (${from.join()}) and received_at ${range.replace('%time', 'received_at')}`,

@@ -255,6 +255,17 @@ test('an operator comes back by the same command', async () => {
   ).toEqual(['duplicate of accepted', 'duplicate of accepted, differs']);
 });
 
+test('history arrives in the order of its verdicts, so that its ranges of blocks stay narrow', async () => {
+  await decideInA();
+  // Postgres writes a changed row behind the others.
+  await a.rows(`update promo_store.history set game_id = game_id where event_id = 'e-2'`);
+  await leaveA();
+  await moveOperator(request());
+  const ids = (await b.rows('select verdict_id from promo_store.history order by ctid')).flat().map(Number);
+  expect(ids).toHaveLength(6);
+  expect(ids).toEqual([...ids].sort((left, right) => left - right));
+});
+
 test('a cancelled move leaves the operator as it was', async () => {
   await decideInA();
   const before = await shown(a, 'acme');
