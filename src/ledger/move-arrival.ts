@@ -41,10 +41,7 @@ export async function reserve(
   if (await isArriving(to, operator)) return { maps: await reservedNumbers(to, operator), months };
   return changeStore(to, async () => {
     await to.query(LOCK_REFERENCE);
-    if (await namesOperator(to, operator))
-      throw new MoveRefused(
-        `the reference data in force in the receiving cell names ${operator} already. Apply it without the operator until the move is done, and run the command again`,
-      );
+    await refuseNamedThere(to, operator);
     await removeEmptyFeeds(to, departure);
     const maps: NumberMaps = {
       feeds: await newNumbers(to, 'feeds', 'feed_no', departure.feeds),
@@ -73,8 +70,16 @@ export async function reservedNumbers(to: Client, operator: string): Promise<Num
   return numbers;
 }
 
-/** Reference data that was applied too early has named feeds. Nothing refers to them. */
-async function removeEmptyFeeds(to: Client, { operator, partitions }: Departure): Promise<void> {
+/** @throws MoveRefused while the receiving cell may decide events of the operator before its rows arrive */
+export async function refuseNamedThere(to: Client, operator: string): Promise<void> {
+  if (await namesOperator(to, operator))
+    throw new MoveRefused(
+      `the reference data in force in the receiving cell names ${operator} already. Apply it without the operator until the move is done, and run the command again`,
+    );
+}
+
+/** @throws MoveRefused where the receiving cell has decided events of the operator */
+export async function refuseHistory(to: Client, { operator, partitions }: Departure): Promise<void> {
   const [used] = await all<{ feed: string }>(
     to,
     `select feed_id as feed from promo_store.feeds f where operator_id = $1
@@ -83,7 +88,7 @@ async function removeEmptyFeeds(to: Client, { operator, partitions }: Departure)
   );
   if (used !== undefined)
     throw new MoveRefused(
-      `the receiving cell has decided events of the feed ${used.feed}, so ids may be in both cells. A move cannot join two histories of a feed`,
+      `the receiving cell has decided events of the feed ${used.feed}, so ids may be in both cells. A move cannot join two histories of a feed: see "Both cells have decided events of the operator" in docs/operations/cells.md`,
     );
   const [read] = await all<{ topic: string }>(
     to,
@@ -92,8 +97,14 @@ async function removeEmptyFeeds(to: Client, { operator, partitions }: Departure)
   );
   if (read !== undefined)
     throw new MoveRefused(
-      `the receiving cell has read the topic ${read.topic}, so its position there is not that of the leaving cell. A move cannot join two positions`,
+      `the receiving cell has read the topic ${read.topic}, so its position there is not that of the leaving cell. A move cannot join two positions: see "Both cells have decided events of the operator" in docs/operations/cells.md`,
     );
+}
+
+/** Reference data that was applied too early has named feeds. Nothing refers to them. */
+async function removeEmptyFeeds(to: Client, departure: Departure): Promise<void> {
+  await refuseHistory(to, departure);
+  const { operator, partitions } = departure;
   await to.query('delete from promo_store.feeds where operator_id = $1', [operator]);
   await to.query('delete from promo_store.partitions where topic = any($1)', [
     partitions.map(({ topic }) => topic),

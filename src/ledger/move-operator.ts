@@ -10,14 +10,13 @@
  * 5. Delete: the rows in the leaving store.
  */
 import type { Client } from 'pg';
-import { StoreError } from '../postgres/errors';
-import { endClient, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
 import { BEGIN_SNAPSHOT } from '../postgres/snapshot';
-import { isArriving, reserve, reservedNumbers, show } from './move-arrival';
+import { isArriving, refuseHistory, refuseNamedThere, reserve, reservedNumbers, show } from './move-arrival';
 import {
   awaitOlderTransactions,
   changeStore,
   checkCells,
+  type Departure,
   fence,
   findDeparture,
   hide,
@@ -27,21 +26,15 @@ import {
   type MoveState,
   readCell,
   readStates,
+  refuseNamed,
   refuseOpenCalls,
   refusePromotions,
 } from './move-phases';
+import { type MoveRequest, withStores } from './move-stores';
 import { type CopyStep, copySteps, panicsOf } from './moved-rows';
 
 export { MoveRefused } from './move-phases';
-
-export interface MoveRequest {
-  readonly operator: string;
-  /** The store that the operator leaves. */
-  readonly from: string | StoreAccess;
-  /** The store that receives it. */
-  readonly to: string | StoreAccess;
-  readonly requestedBy: string;
-}
+export type { MoveRequest } from './move-stores';
 
 /** A report of progress: a phase, or the rows of a step. */
 export type MoveReport = (line: string) => void;
@@ -52,6 +45,8 @@ export interface MovePlan {
   readonly state: MoveState;
   readonly feeds: readonly string[];
   readonly topics: readonly string[];
+  /** The causes that prevent the move now, each with its remedy; empty once the move has begun. */
+  readonly obstacles: readonly string[];
 }
 
 /** The offset at which the receiving cell continues to read a partition. */
@@ -80,8 +75,7 @@ export function moveOperator(request: MoveRequest, report: MoveReport = () => un
     const { operator } = request;
     let state = plan.state;
     if (state === 'none') {
-      await refuseOpenCalls(from, operator);
-      await refusePromotions(from, operator);
+      if (plan.obstacles.length > 0) throw new MoveRefused(plan.obstacles.join('\n'));
       await fence(from, operator, plan.toCell);
       state = 'copying';
     }
@@ -154,47 +148,44 @@ export function cancelMove(request: MoveRequest, report: MoveReport = () => unde
   });
 }
 
-async function withStores<T>(
-  { from, to }: MoveRequest,
-  work: (from: Client, to: Client) => Promise<T>,
-): Promise<T> {
-  const source = await open(from);
-  try {
-    const target = await open(to);
-    try {
-      return await work(source, target);
-    } finally {
-      await endClient(target);
-    }
-  } finally {
-    await endClient(source);
-  }
-}
-
-async function open(database: string | StoreAccess): Promise<Client> {
-  try {
-    const client = await openClient(database, { application_name: 'promo-intake-move', ...KEEP_ALIVE });
-    // Rows are compared as text, so both stores have to write times in the same way.
-    await client.query(`set timezone = 'UTC'; set datestyle = 'ISO'; set lock_timeout = '10s'; set statement_timeout = 0;
-      set extra_float_digits = 1; set bytea_output = 'hex'; set search_path = pg_catalog`);
-    return client;
-  } catch (error) {
-    throw new StoreError('connect', error);
-  }
-}
-
 async function readPlan({ operator }: MoveRequest, from: Client, to: Client): Promise<MovePlan> {
   const [fromCell, toCell] = [await readCell(from, 'leaving'), await readCell(to, 'receiving')];
   checkCells(fromCell, toCell);
   const state = await readStates(from, to, operator, fromCell.name, toCell.name);
-  const { feeds, topics } = await findDeparture(from, operator);
+  const departure = await findDeparture(from, operator);
+  const { feeds, topics } = departure;
   return {
     fromCell: fromCell.name,
     toCell: toCell.name,
     state,
     feeds: feeds.map(({ id }) => id),
     topics,
+    obstacles: state === 'none' ? await findObstacles(from, to, departure) : [],
   };
+}
+
+/** The messages of all checks that refuse a move. */
+async function findObstacles(from: Client, to: Client, departure: Departure): Promise<string[]> {
+  const { operator } = departure;
+  if (departure.feeds.length === 0)
+    throw new MoveRefused(`there is no operator ${operator} in the leaving cell. Check the id`);
+  const checks = [
+    () => refuseNamed(from, operator),
+    () => refuseOpenCalls(from, operator),
+    () => refusePromotions(from, operator),
+    () => refuseNamedThere(to, operator),
+    () => refuseHistory(to, departure),
+  ];
+  const obstacles: string[] = [];
+  for (const check of checks) {
+    try {
+      await check();
+    } catch (error) {
+      if (!(error instanceof MoveRefused)) throw error;
+      obstacles.push(error.message);
+    }
+  }
+  return obstacles;
 }
 
 /** Rows that are sent to the receiving store at once. An id may be long, so their bytes vary. */

@@ -179,16 +179,19 @@ export const LOCK_REFERENCE = 'lock table promo_store.reference_versions in shar
 export async function fence(from: Client, operator: string, toCell: string): Promise<void> {
   await changeStore(from, async () => {
     await from.query(LOCK_REFERENCE);
-    if (await namesOperator(from, operator))
-      throw new MoveRefused(
-        `the reference data in force in the leaving cell names ${operator}, so events of it may be decided. Stop the workers there, apply reference data without the operator, and run the command again`,
-      );
+    await refuseNamed(from, operator);
     const { feeds, partitions } = await findDeparture(from, operator);
-    if (feeds.length === 0)
-      throw new MoveRefused(`there is no operator ${operator} in the leaving cell. Check the id`);
     const numbers: LeavingNumbers = { feeds, partitions: partitions.map(({ no }) => no) };
     await beginMove(from, { operator, direction: 'out', otherCell: toCell, numbers });
   });
+}
+
+/** @throws MoveRefused while the leaving cell may decide events of the operator */
+export async function refuseNamed(from: Client, operator: string): Promise<void> {
+  if (await namesOperator(from, operator))
+    throw new MoveRefused(
+      `the reference data in force in the leaving cell names ${operator}, so events of it may be decided. Stop the workers there, apply reference data without the operator, and run the command again`,
+    );
 }
 
 /**

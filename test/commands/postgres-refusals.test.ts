@@ -1,5 +1,7 @@
 /** Refusals of a real Postgres: commands print the cause and the right remedy. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { migratedDatabase, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
@@ -31,6 +33,22 @@ async function refused(args: readonly string[], settings: Settings): Promise<str
 }
 
 const withOptions = (options: string) => `${database}?options=${encodeURIComponent(options)}`;
+
+test('the store that an operator moves to, which has its address in a file', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'promo-refused-'));
+  try {
+    const file = join(directory, 'b.url');
+    writeFileSync(file, 'postgres://nobody@127.0.0.1:1/away');
+    const output = await refused(['move-operator', '--operator', 'acme', '--to', file], {
+      DATABASE_URL: database,
+    });
+    expect(output).toMatch(/^the receiving store: Postgres cannot be reached: connect ECONNREFUSED/);
+    expect(output).toContain(`Check that the server of the address in ${file} runs`);
+    expect(output).not.toContain('DATABASE_URL');
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
 
 describe('a role', () => {
   test.each<[string, set: string, reset: string, expected: RegExp]>([

@@ -2,6 +2,7 @@
 
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { cancelMove, type MoveRequest, moveOperator, planMove } from '../../src/ledger/move-operator';
+import { isOfReceivingStore } from '../../src/ledger/move-stores';
 import { copySteps } from '../../src/ledger/moved-rows';
 import { erasePlayer } from '../../src/ledger/operations';
 import { applyPromotions } from '../../src/promotion-store/documents';
@@ -219,6 +220,60 @@ test('the old cell refuses the operator for good, also by a rollback [C6]', asyn
 test('an operator that may still be decided cannot leave', async () => {
   await decideInA();
   await expect(moveOperator(request())).rejects.toThrow(/names acme, so events of it may be decided/);
+});
+
+test('the plan names everything that prevents the move, and nothing is changed by a move that is refused', async () => {
+  await expect(planMove({ ...request(), operator: 'nobody' })).rejects.toThrow(
+    'there is no operator nobody in the leaving cell',
+  );
+  await decideInA();
+  await b.apply(only('bravo', 'acme'));
+  await b.partition('acme').read(bet);
+  expect((await planMove(request())).obstacles).toEqual([
+    expect.stringMatching(/^the reference data in force in the leaving cell names acme, .* Stop the workers/),
+    expect.stringMatching(/^the reference data in force in the receiving cell names acme already/),
+    expect.stringMatching(/^the receiving cell has decided events of the feed acme, /),
+  ]);
+  await leaveA();
+  await b.apply(only('bravo'));
+  await expect(moveOperator(request())).rejects.toThrow(/^the receiving cell has decided events of the feed/);
+  expect(await a.rows('select * from promo.moves')).toEqual([]);
+  b.damaged = true;
+});
+
+test('events that both cells have decided leave the receiving one by a move to a cell that is thrown away', async () => {
+  await decideInA();
+  await b.apply(only('bravo', 'acme'));
+  await b.partition('acme').read(bet, deposit);
+  await leaveA();
+  await b.apply(only('bravo'));
+  await expect(moveOperator(request())).rejects.toThrow(/A move cannot join two histories/);
+  const c = await freshStore({ own: true, reference: only('bravo') });
+  try {
+    await c.rows(`select promo.number_cell('c', 2, 4, $1)`, [
+      await b.value('select first_batch from promo.cell'),
+    ]);
+    await moveOperator({ ...request(), from: b.url, to: c.url });
+  } finally {
+    await c.close();
+  }
+  const before = await shown(a, 'acme');
+  await moveOperator(request());
+  await arriveInB();
+  expect(await shown(b, 'acme')).toEqual(before);
+});
+
+test('an error names the store', async () => {
+  const away = 'postgres://nobody@127.0.0.1:1/away';
+  const isOfReceiver = (change: Partial<MoveRequest>) =>
+    planMove({ ...request(), ...change }).then(() => null, isOfReceivingStore);
+  expect(await isOfReceiver({ to: away })).toBe(true);
+  expect(await isOfReceiver({ from: away })).toBe(false);
+  await b.rows('alter table promo_store.moves rename to away');
+  expect(await isOfReceiver({})).toBe(true);
+  await a.rows('alter table promo_store.moves rename to away');
+  expect(await isOfReceiver({})).toBe(false);
+  for (const store of [a, b]) await store.rows('alter table promo_store.away rename to moves');
 });
 
 test('an operator that shares a topic cannot leave, and a topic without its records stays', async () => {

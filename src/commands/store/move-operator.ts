@@ -2,6 +2,7 @@
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { DONE } from '../../cli/exit-codes';
+import { explain, Unable } from '../../cli/explain-error';
 import { type Options, requestedBy, wrongOption } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
 import {
@@ -11,6 +12,7 @@ import {
   moveOperator,
   planMove,
 } from '../../ledger/move-operator';
+import { isOfReceivingStore } from '../../ledger/move-stores';
 import { counted } from '../../lib/printable';
 import type { StoreAccess } from '../../postgres/pool';
 
@@ -18,6 +20,16 @@ import type { StoreAccess } from '../../postgres/pool';
 export async function move(options: Options): Promise<number> {
   if (options.has('confirm') && options.has('cancel'))
     throw wrongOption('cancel', 'excludes --confirm', 'Give one of them');
+  if (options.has('offsets') && !options.has('confirm'))
+    throw wrongOption('offsets', 'is of no use without --confirm', 'Add --confirm, or leave it out');
+  try {
+    return await moveNow(options);
+  } catch (error) {
+    throw explained(error, options.get('to') ?? '');
+  }
+}
+
+async function moveNow(options: Options): Promise<number> {
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const request: MoveRequest = {
     operator: options.get('operator') ?? '',
@@ -32,10 +44,11 @@ export async function move(options: Options): Promise<number> {
     return DONE;
   }
   if (!options.has('confirm')) {
-    const { fromCell, toCell, state, feeds, topics } = await planMove(request);
+    const { fromCell, toCell, state, feeds, topics, obstacles } = await planMove(request);
     console.log(`${operator}: from cell ${fromCell} to cell ${toCell}; state of the move: ${state}`);
     console.log(`feeds: ${feeds.join(', ') || 'none'}`);
     console.log(`topics: ${topics.join(', ') || 'none'}`);
+    for (const obstacle of obstacles) console.log(`before the move: ${obstacle}`);
     console.log('plan only: nothing was changed; add --confirm to move');
     return DONE;
   }
@@ -46,8 +59,17 @@ export async function move(options: Options): Promise<number> {
     await writeFile(file, csvOf(positions));
     console.log(`offsets of ${counted(positions.length, 'partition')} written to ${file}`);
   }
-  console.log(`${operator} is in cell ${plan.toCell}: apply reference data with the operator there`);
+  console.log(
+    `${operator} is in cell ${plan.toCell}. Now set the offsets of its group, delete those of the old group, and apply reference data with the operator there: docs/operations/cells.md`,
+  );
   return DONE;
+}
+
+/** An error of the receiving store, with the address that a person has to look at. */
+function explained(error: unknown, file: string): unknown {
+  if (!isOfReceivingStore(error)) return error;
+  const problem = explain(error).message.replace(', or DATABASE_PASSWORD', '');
+  return new Unable(`the receiving store: ${problem.replaceAll('DATABASE_URL', `the address in ${file}`)}`);
 }
 
 /** The settings of TLS are those of the leaving store. The file has the password, as a mounted secret. */
