@@ -4,6 +4,7 @@ import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
+import { closeOf } from '../promotions/board';
 import type { PromotionWindow } from '../promotions/calendar';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
@@ -68,14 +69,6 @@ export class WindowNumbers {
       this.known.set(version, ofVersion.set(window.key, windowNo));
     }
   }
-}
-
-/** When a leaderboard has its ranks, in microseconds since 1970; null: never, and for other promotions. */
-export function closeOf(
-  { promotion }: Pick<CountedVersion, 'promotion'>,
-  { endsAt }: PromotionWindow,
-): bigint | null {
-  return promotion.goal.rule !== 'rank' || endsAt === null ? null : endsAt + (promotion.acceptsLate ?? 0n);
 }
 
 /**

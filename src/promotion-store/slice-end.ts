@@ -2,10 +2,10 @@
 import type { Slice } from '../fold/fold';
 import { BATCH_NUMBERS } from '../fold/statements';
 import type { Session, Statement } from '../postgres/transaction';
+import { closeOf } from '../promotions/board';
 import { BEFORE_ALL, later } from '../promotions/calendar';
 import type { CountedVersion } from './counted-versions';
 import type { MeasuredSlice } from './ledger-rows';
-import { closeOf } from './progress-rows';
 import { finiteMicrosOf } from './times';
 
 export interface SliceLimits {

@@ -36,7 +36,7 @@ export class SlicePart {
     await this.numberWindows();
     const fresh = counting.takeFresh();
     if (!this.options.isEmpty) await stored.loadProgress(session, this.options.generation, fresh);
-    for (const progress of fresh) counting.judge.await(progress);
+    for (const progress of fresh) counting.judge.awaitConfirmation(progress);
   }
 
   /** @param changes those of each player in the order of their numbers; their progress is restored */

@@ -4,12 +4,14 @@
  * numbers.
  */
 import type { Session } from '../postgres/transaction';
+import { closeOf } from '../promotions/board';
 import type { CreditedProgress } from '../promotions/counting';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
+import { keptRanks } from '../promotions/ranking';
 import * as boardRows from './board-rows';
 import type { PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
-import * as stored from './progress-rows';
+import type * as stored from './progress-rows';
 import { type ProgressChange, ProgressChanges, SliceCounting } from './slice-counting';
 import { type SliceOptions, SlicePart } from './slice-part';
 
@@ -75,7 +77,7 @@ export class HeldRankChanges {
   }
 
   private hasRanks(place: Pick<ProgressWindow, 'version' | 'window'>): boolean {
-    const closesAt = stored.closeOf(place.version, place.window);
+    const closesAt = closeOf(place.version, place.window);
     return closesAt !== null && this.until !== null && closesAt <= this.until;
   }
 }
@@ -105,7 +107,7 @@ export async function countRanks(
   }
   await part.restore();
   for (const { version, window, wasClosed, players } of boards) {
-    const board = counting.judge.boardOf({ promotion: version.promotion, window });
+    const board = counting.judge.boardOf(counting.windowOf(version, window));
     for (const progress of players) board.players.add(progress);
     if (wasClosed) board.restoreClosed();
   }
@@ -141,11 +143,10 @@ async function openBoards(
   const opened: OpenBoard[] = [];
   for (const board of [...touched, ...due]) {
     const { version, window, windowNo, latest } = board;
-    const closesAt = stored.closeOf(version, window);
+    const closesAt = closeOf(version, window);
     const closes = closesAt !== null && (latest >= closesAt || asOf >= closesAt);
     if (!wasClosed.has(windowNo) && !closes) continue;
-    const { goal } = version.promotion;
-    const most = (goal.rule === 'rank' ? goal.keepRanks : 0) + board.rows;
+    const most = keptRanks(version.promotion) + board.rows;
     const refs = await boardRows.rankedPlayers(session, generation, windowNo, most);
     const players = refs.map((playerRef) => counting.progressOf(version, window, playerRef));
     opened.push({ windowNo, version, window, wasClosed: wasClosed.has(windowNo), players });

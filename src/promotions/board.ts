@@ -1,8 +1,17 @@
 /** A leaderboard of one window: its players, its close, and its ranks then (docs/rules.md, P10, P15). */
 import type { ProgressStep } from './attempts';
-import type { PlayerProgress } from './player-progress';
-import { compareRanked, ranking } from './ranking';
+import type { PromotionWindow } from './calendar';
+import type { NumberedPromotion, PlayerProgress, ProgressWindow } from './player-progress';
+import { compareRanked, keptRanks, ranking } from './ranking';
 import type { CompiledPromotion } from './terms';
+
+/** When a leaderboard has its ranks, in microseconds since 1970; null: never, and for other promotions. */
+export function closeOf(
+  { promotion }: Pick<NumberedPromotion, 'promotion'>,
+  { endsAt }: PromotionWindow,
+): bigint | null {
+  return promotion.goal.rule !== 'rank' || endsAt === null ? null : endsAt + (promotion.acceptsLate ?? 0n);
+}
 
 export class Board {
   /** All players, or at least those who may be ranked at any step of the slice. */
@@ -13,11 +22,14 @@ export class Board {
   private readonly reranked = new Set<PlayerProgress>();
   private closed = false;
 
-  /** @param closesAt when its ranks count, in microseconds since 1970; null: never */
-  constructor(
-    private readonly promotion: CompiledPromotion,
-    readonly closesAt: bigint | null,
-  ) {}
+  /** When its ranks count, in microseconds since 1970; null: never. */
+  readonly closesAt: bigint | null;
+  private readonly promotion: CompiledPromotion;
+
+  constructor({ version, window }: ProgressWindow) {
+    this.promotion = version.promotion;
+    this.closesAt = closeOf(version, window);
+  }
 
   get isClosed(): boolean {
     return this.closed;
@@ -55,8 +67,7 @@ export class Board {
   update(changed: readonly PlayerProgress[], step: ProgressStep): void {
     if (!this.closed) return;
     const last = this.ranked.at(-1);
-    const isFull =
-      this.promotion.goal.rule === 'rank' && this.ranked.length === this.promotion.goal.keepRanks;
+    const isFull = this.ranked.length === keptRanks(this.promotion);
     const changesRanks = (each: PlayerProgress) =>
       this.ranked.includes(each) ||
       (each.score > 0n && (!isFull || last === undefined || compareRanked(each, last) < 0));

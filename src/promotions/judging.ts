@@ -5,9 +5,8 @@
 import type { AttemptChange, ProgressStep } from './attempts';
 import { Board } from './board';
 import { type CompletionEntry, type CompletionKey, completionIdOf } from './completion';
-import type { PlayerProgress } from './player-progress';
+import type { PlayerProgress, ProgressWindow } from './player-progress';
 import { compareBytes } from './ranking';
-import type { CompiledPromotion } from './terms';
 
 /** A completion that holds. */
 export interface HeldCompletion {
@@ -27,23 +26,16 @@ export interface SliceEnd {
 export class Judge {
   /** Progress that changed since the end of the last slice. */
   private touched: PlayerProgress[] = [];
-  /** By promotion, and by key of the window. One version counts a window. */
-  private readonly boards = new Map<CompiledPromotion, Map<string, Board>>();
+  private readonly boards = new Map<ProgressWindow, Board>();
   /** Progress with a completion that waits for its confirmation. */
   private readonly waiting = new Set<PlayerProgress>();
 
   /** The leaderboard of a window. */
-  boardOf({ promotion, window }: Pick<PlayerProgress, 'promotion' | 'window'>): Board {
-    let boards = this.boards.get(promotion);
-    if (boards === undefined) {
-      boards = new Map();
-      this.boards.set(promotion, boards);
-    }
-    let board = boards.get(window.key);
+  boardOf(place: ProgressWindow): Board {
+    let board = this.boards.get(place);
     if (board === undefined) {
-      const closesAt = window.endsAt === null ? null : window.endsAt + (promotion.acceptsLate ?? 0n);
-      board = new Board(promotion, closesAt);
-      boards.set(window.key, board);
+      board = new Board(place);
+      this.boards.set(place, board);
     }
     return board;
   }
@@ -51,7 +43,7 @@ export class Judge {
   /** Called before a row changes progress: a row from after the close finds its leaderboard closed. */
   prepare(progress: PlayerProgress, enteredAt: bigint): void {
     if (!mayHaveRanks(progress)) return;
-    const board = this.boardOf(progress);
+    const board = this.boardOf(progress.place);
     if (!board.isClosed && board.isOver(enteredAt)) board.close();
     board.players.add(progress);
   }
@@ -66,7 +58,7 @@ export class Judge {
         this.touched.push(progress);
       }
       if (!mayHaveRanks(progress)) continue;
-      const board = this.boardOf(progress);
+      const board = this.boardOf(progress.place);
       if (!board.isClosed) continue;
       byBoard ??= new Map();
       const players = byBoard.get(board);
@@ -77,7 +69,7 @@ export class Judge {
   }
 
   /** Adds progress whose completions may wait for their confirmation. */
-  await(progress: PlayerProgress): void {
+  awaitConfirmation(progress: PlayerProgress): void {
     if (progress.hasAttempts && progress.promotion.confirmAfter !== null) this.waiting.add(progress);
   }
 
@@ -86,7 +78,7 @@ export class Judge {
     const settling = this.touched;
     this.touched = [];
     for (const progress of settling) progress.isTouched = false;
-    for (const board of [...this.boards.values()].flatMap((boards) => [...boards.values()])) {
+    for (const board of this.boards.values()) {
       if (board.closesAt !== null && asOf >= board.closesAt) board.close();
       // A rank may change by an event of another player. Settling progress twice changes nothing.
       for (const progress of board.takeReranked()) settling.push(progress);
@@ -98,7 +90,7 @@ export class Judge {
       const { changes, ordinals } = progress.attempts.settle(progress.promotion.confirmAfter);
       if (ordinals.length > 0) changed.set(progress, ordinals);
       for (const change of changes) entries.push([progress, entryOf(progress, change)]);
-      if (changes.length > 0) this.await(progress);
+      if (changes.length > 0) this.awaitConfirmation(progress);
     }
     for (const progress of this.waiting) {
       let isWaiting = false;

@@ -2,16 +2,20 @@
 import type { PlayerProgress } from './player-progress';
 import type { CompiledPromotion } from './terms';
 
+/** How many ranks a promotion has; 0 where it is no leaderboard. */
+export function keptRanks({ goal }: CompiledPromotion): number {
+  return goal.rule === 'rank' ? goal.keepRanks : 0;
+}
+
 /**
  * The players with points, the best first, up to the number of ranks that are kept. Of equal points, the
  * player who has had them longer is before the other.
  */
-export function ranking({ goal }: CompiledPromotion, players: Iterable<PlayerProgress>): PlayerProgress[] {
-  const most = goal.rule === 'rank' ? goal.keepRanks : 0;
+export function ranking(promotion: CompiledPromotion, players: Iterable<PlayerProgress>): PlayerProgress[] {
   return [...players]
     .filter(({ score }) => score > 0n)
     .sort(compareRanked)
-    .slice(0, most);
+    .slice(0, keptRanks(promotion));
 }
 
 export function compareRanked(a: PlayerProgress, b: PlayerProgress): number {
