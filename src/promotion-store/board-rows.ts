@@ -1,8 +1,6 @@
 /** Leaderboards and confirmations that are due, and the windows that they are in. */
-import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
-import type { PromotionWindow } from '../promotions/calendar';
-import { finiteMicrosOf, readMicros } from './times';
+import { WINDOW, type WindowRow, windowRowOf } from './windows';
 
 /** The players of a window that may be ranked: the best ones of before the slice. */
 const POOL: Statement = {
@@ -30,8 +28,6 @@ export async function rankedPlayers(
   return [...new Set([...pool, ...ranked].map(([player]) => player ?? ''))];
 }
 
-/** The columns of `dueWindowOf`. */
-export const WINDOW = `w.window_no, w.promotion_no, w.version, ${finiteMicrosOf('w.starts_at')}, ${finiteMicrosOf('w.ends_at')}, w.window_key`;
 /** Few windows are due, so the progress of each is looked up. A join would read the progress of all. */
 const DUE_BOARDS: Statement = {
   name: 'promotions_due_boards',
@@ -41,17 +37,9 @@ where w.closes_at <= 'epoch'::timestamptz + $2 * interval '1 microsecond'
   and exists (select from promo_store.promotion_progress p where p.generation = $1 and p.window_no = w.window_no offset 0)`,
 };
 
-/** A window with progress, by the numbers of its version. */
-export interface DueWindow {
-  readonly windowNo: number;
-  readonly promotionNo: number;
-  readonly version: number;
-  readonly window: PromotionWindow;
-}
-
 /** Leaderboards whose ranks count from now on. */
-export async function dueBoards(session: Session, generation: number, asOf: bigint): Promise<DueWindow[]> {
-  return (await session.query(DUE_BOARDS, [generation, asOf.toString()])).map(dueWindowOf);
+export async function dueBoards(session: Session, generation: number, asOf: bigint): Promise<WindowRow[]> {
+  return (await session.query(DUE_BOARDS, [generation, asOf.toString()])).map((row) => windowRowOf(row)[0]);
 }
 
 const DUE_CONFIRMATIONS: Statement = {
@@ -68,16 +56,12 @@ export async function dueConfirmations(
   generation: number,
   asOf: bigint,
   most: number,
-): Promise<(DueWindow & { readonly playerRef: string })[]> {
+): Promise<(WindowRow & { readonly playerRef: string })[]> {
   const rows = await session.query(DUE_CONFIRMATIONS, [generation, asOf.toString(), most]);
-  return rows.map((row) => ({ ...dueWindowOf(row), playerRef: row.at(-1) ?? '' }));
-}
-
-export function dueWindowOf([windowNo, promotionNo, version, startsAt, endsAt, key]: Row): DueWindow {
-  return {
-    ...{ windowNo: Number(windowNo), promotionNo: Number(promotionNo), version: Number(version) },
-    window: { key: key ?? '', startsAt: readMicros(startsAt), endsAt: readMicros(endsAt) },
-  };
+  return rows.map((row) => {
+    const [window, [playerRef]] = windowRowOf(row);
+    return { ...window, playerRef: playerRef ?? '' };
+  });
 }
 
 const CLOSED: Statement = {

@@ -1,10 +1,15 @@
 /** Progress that an erasure has joined from two names (docs/rules.md, B6). */
 import type { Session, Statement } from '../postgres/transaction';
-import { type DueWindow, dueWindowOf, WINDOW } from './board-rows';
+import type { PlacedEntry } from './completions';
+import type { CountedVersion } from './counted-versions';
+import { ProgressChanges, SliceCounting } from './slice-counting';
+import { type SliceOptions, SlicePart } from './slice-part';
+import type { HeldRankChanges } from './slice-ranks';
 import { finiteMicrosOf } from './times';
+import { WINDOW, type WindowRow, windowRowOf } from './windows';
 
 /** Progress, and the last change of it. */
-export interface JoinedProgress extends DueWindow {
+interface JoinedProgress extends WindowRow {
   readonly playerRef: string;
   readonly changeNo: number;
   /** Microseconds since 1970. */
@@ -22,12 +27,38 @@ order by p.changed_no`,
 };
 
 /** Deletes the list of joined progress of a generation. @returns the list, which the slice has to judge */
-export async function takeJoined(session: Session, generation: number): Promise<JoinedProgress[]> {
+async function takeJoined(session: Session, generation: number): Promise<JoinedProgress[]> {
   return (await session.query(TAKE_JOINED, [generation])).map((row) => {
-    const [playerRef, changeNo, at] = row.slice(-3);
-    return {
-      ...{ ...dueWindowOf(row), playerRef: playerRef ?? '' },
-      ...{ changeNo: Number(changeNo), at: BigInt(at ?? 0) },
-    };
+    const [window, [playerRef, changeNo, at]] = windowRowOf(row);
+    return { ...window, playerRef: playerRef ?? '', changeNo: Number(changeNo), at: BigInt(at ?? 0) };
   });
+}
+
+interface JoinedSlice extends SliceOptions {
+  readonly versions: readonly CountedVersion[];
+  /** All rows from before this time are counted with the slice, in microseconds since 1970. */
+  readonly asOf: bigint;
+}
+
+/**
+ * Judges progress that an erasure has joined, before rows change it: it may be worth other completions than
+ * those that hold, and another rank.
+ */
+export async function countJoined(
+  session: Session,
+  { versions, asOf, ...options }: JoinedSlice,
+  ranked: HeldRankChanges,
+): Promise<PlacedEntry[]> {
+  const joined = await takeJoined(session, options.generation);
+  if (joined.length === 0) return [];
+  const part = new SlicePart(session, options, new SliceCounting(versions));
+  const changes = new ProgressChanges();
+  for (const each of joined) {
+    const place = part.counting.placeOf(each);
+    if (place === undefined || ranked.takeStep(each, place, each.playerRef)) continue;
+    changes.addStep(each, part.counting.progressOf(place.version, place.window, each.playerRef));
+  }
+  await part.restore();
+  part.count(changes.inOrder());
+  return part.save(asOf);
 }

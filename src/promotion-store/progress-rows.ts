@@ -4,72 +4,9 @@ import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
-import { closeOf } from '../promotions/board';
-import type { PromotionWindow } from '../promotions/calendar';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
-import type { CountedVersion } from './counted-versions';
-import { finiteMicrosOf, timestampText } from './times';
-
-/** A window of a version, and its number in the store. */
-export interface StoredWindow {
-  readonly windowNo: number;
-  readonly version: CountedVersion;
-  readonly window: PromotionWindow;
-}
-
-const NUMBER_WINDOWS: Statement = {
-  name: 'promotions_number_windows',
-  text: `with wanted as (
-  select * from unnest($1::int[], $2::int[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[])
-    w (promotion_no, version, window_key, starts_at, ends_at, closes_at)
-), added as (
-  insert into promo_store.promotion_windows (promotion_no, version, window_key, starts_at, ends_at, closes_at)
-  select * from wanted on conflict do nothing returning window_no, promotion_no, version, window_key
-)
-select window_no, promotion_no, version, window_key from added
-union all select s.window_no, s.promotion_no, s.version, s.window_key from promo_store.promotion_windows s join wanted using (promotion_no, version, window_key)`,
-};
-
-/** @returns the numbers of windows, in their order */
-export async function numberWindows(
-  session: Session,
-  windows: readonly Omit<StoredWindow, 'windowNo'>[],
-): Promise<StoredWindow[]> {
-  if (windows.length === 0) return [];
-  const rows = await session.query(NUMBER_WINDOWS, [
-    windows.map(({ version }) => version.promotionNo),
-    windows.map(({ version }) => version.version),
-    windows.map(({ window }) => window.key),
-    windows.map(({ window }) => timestampText(window.startsAt)),
-    windows.map(({ window }) => timestampText(window.endsAt)),
-    windows.map(({ version, window }) => timestampText(closeOf(version, window))),
-  ]);
-  const keyOf = (...parts: readonly unknown[]) => parts.join('\0');
-  const numbers = new Map(rows.map(([no, ...key]) => [keyOf(...key), Number(no)]));
-  return windows.map((each) => {
-    const { promotionNo, version } = each.version;
-    const windowNo = numbers.get(keyOf(promotionNo, version, each.window.key));
-    if (windowNo === undefined) throw new RangeError('a window has no number');
-    return { ...each, windowNo };
-  });
-}
-
-/** The numbers of windows that were looked up. */
-export class WindowNumbers {
-  private readonly known = new Map<CountedVersion, Map<string, number>>();
-
-  /** @returns null for a window that was not looked up */
-  of({ version, window }: Omit<StoredWindow, 'windowNo'>): number | null {
-    return this.known.get(version)?.get(window.key) ?? null;
-  }
-
-  add(windows: readonly StoredWindow[]): void {
-    for (const { version, window, windowNo } of windows) {
-      const ofVersion = this.known.get(version) ?? new Map<string, number>();
-      this.known.set(version, ofVersion.set(window.key, windowNo));
-    }
-  }
-}
+import { finiteMicrosOf } from './times';
+import { windowNoOf } from './windows';
 
 /**
  * Most players have one value in a window, so arrays are read for the others alone. All players of a window
@@ -99,12 +36,6 @@ cross join lateral (select * from promo_store.promotion_attempts a
   where a.generation = $1 and a.window_no = w.window_no and a.player_ref = w.player_ref offset 0) a`,
 };
 
-/** The number of the window of progress, which has one already. */
-export function windowNoOf({ place: { windowNo } }: PlayerProgress): number {
-  if (windowNo === null) throw new RangeError('progress of the slice has no window with a number');
-  return windowNo;
-}
-
 /** Restores progress as the last slice left it. */
 export async function loadProgress(
   session: Session,
@@ -130,7 +61,7 @@ export async function loadProgress(
 function byWindow(generation: number, part: readonly PlayerProgress[]) {
   const windows = new Map<number, { place: ProgressWindow; players: string[] }>();
   for (const progress of part) {
-    const windowNo = windowNoOf(progress);
+    const windowNo = windowNoOf(progress.place);
     const ofWindow = windows.get(windowNo);
     if (ofWindow === undefined)
       windows.set(windowNo, { place: progress.place, players: [progress.playerRef] });
@@ -206,7 +137,11 @@ async function loadAttempts(
 }
 
 function keysOf(generation: number, part: readonly PlayerProgress[]): unknown[] {
-  return [generation, arrays.int4(part.map(windowNoOf)), arrays.text(part.map(({ playerRef }) => playerRef))];
+  return [
+    generation,
+    arrays.int4(part.map(({ place }) => windowNoOf(place))),
+    arrays.text(part.map(({ playerRef }) => playerRef)),
+  ];
 }
 
 /** Columns are read by place: a slice has tens of thousands of rows, and a list of the rest costs memory. */
@@ -365,7 +300,7 @@ export function saveAttempts(
   if (rows.length === 0) return Promise.resolve();
   return session.query(SAVE_ATTEMPTS, [
     generation,
-    arrays.int4(rows.map(({ progress }) => windowNoOf(progress))),
+    arrays.int4(rows.map(({ progress }) => windowNoOf(progress.place))),
     arrays.text(rows.map(({ progress }) => progress.playerRef)),
     arrays.int4(rows.map(({ ordinal }) => ordinal)),
     arrays.int4(rows.map(({ attempt }) => attempt.attempt)),

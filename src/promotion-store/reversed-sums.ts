@@ -3,11 +3,11 @@ import { declared, pagesOf } from '../postgres/pages';
 import type { Row } from '../postgres/pipeline';
 import type { Reader, Statement } from '../postgres/transaction';
 import type { Credit } from '../promotions/matching';
-import { type DueWindow, dueWindowOf, WINDOW } from './board-rows';
 import { CREDITED, columnsOf, REFUNDS, type Refund } from './ledger-columns';
+import { WINDOW, type WindowRow, windowRowOf } from './windows';
 
 /** A sum that a refund takes back from a player in a window. */
-export interface ReversedSum extends DueWindow {
+export interface ReversedSum extends WindowRow {
   readonly changeNo: number;
   /** When the round was refunded, in microseconds since 1970. */
   readonly at: bigint;
@@ -59,9 +59,9 @@ export async function* reversedSums(
 }
 
 function reversedSumOf(row: Row): ReversedSum {
-  const [changeNo, at, playerRef, item, currency, amount] = row.slice(-6);
+  const [window, [changeNo, at, playerRef, item, currency, amount]] = windowRowOf(row);
   return {
-    ...{ ...dueWindowOf(row), changeNo: Number(changeNo), at: BigInt(at ?? 0), playerRef: playerRef ?? '' },
+    ...{ ...window, changeNo: Number(changeNo), at: BigInt(at ?? 0), playerRef: playerRef ?? '' },
     credit: { item: item ?? '', currency: currency ?? '', amount: BigInt(amount ?? 0) },
   };
 }

@@ -14,10 +14,9 @@ import type { PlayerProgress } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
 import type { EntrySums } from './credits';
 import type { LedgerRow } from './ledger-columns';
-import { type WindowNumbers, windowNoOf } from './progress-rows';
 import { CreditSums, SliceCounting } from './slice-counting';
-import { SlicePart } from './slice-part';
 import { DAY_MICROS } from './times';
+import { type WindowNumbers, windowNoOf } from './windows';
 
 /** Sums are saved once they are of so many rows of progress: a round may have as many players as entries. */
 const MOST_SUMS = 5_000;
@@ -106,12 +105,12 @@ export class RoundSums implements EntrySums {
     const { session, generation, numbers } = this;
     const sums = this.sums.list();
     if (sums.length === 0) return;
-    await new SlicePart(session, { generation, isEmpty: false }, this.sums.counting, numbers).numberWindows();
+    await numbers.number(session, this.sums.counting.windows());
     await session.query(ADD_SUMS, [
       generation,
       arrays.int8(sums.map(({ roundNo }) => Number(roundNo))),
       sums.map(({ month }) => month),
-      arrays.int4(sums.map(({ progress }) => windowNoOf(progress))),
+      arrays.int4(sums.map(({ progress }) => windowNoOf(progress.place))),
       arrays.text(sums.map(({ progress }) => progress.playerRef)),
       arrays.text(sums.map(({ brand }) => brand)),
       arrays.text(sums.map(({ credit }) => credit.item)),

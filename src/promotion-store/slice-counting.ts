@@ -2,11 +2,10 @@
 import { Counting, type CreditedProgress, isOf, isRemoved } from '../promotions/counting';
 import type { Credit } from '../promotions/matching';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
-import type { DueWindow } from './board-rows';
 import type { CountedVersion } from './counted-versions';
 import type { CountedRow } from './credits';
-import type { StoredWindow } from './progress-rows';
 import type { ReversedSum } from './reversed-sums';
+import type { WindowRow } from './windows';
 
 /** The change that one verdict makes to progress. */
 export interface ProgressChange {
@@ -157,20 +156,20 @@ export class SliceCounting extends Counting<CountedVersion> {
     return this.progressOf(version, place.window, playerRef);
   }
 
-  versionOf({
+  /** The window of a row; undefined: its version is not counted. */
+  placeOf({ windowNo, window, ...version }: WindowRow): ProgressWindow<CountedVersion> | undefined {
+    const counted = this.versionOf(version);
+    if (counted === undefined) return undefined;
+    const place = this.windowOf(counted, window);
+    place.windowNo = windowNo;
+    return place;
+  }
+
+  private versionOf({
     promotionNo,
     version,
-  }: Pick<DueWindow, 'promotionNo' | 'version'>): CountedVersion | undefined {
+  }: Pick<WindowRow, 'promotionNo' | 'version'>): CountedVersion | undefined {
     return this.versions.find((each) => each.promotionNo === promotionNo && each.version === version);
-  }
-
-  /** The windows that have no number yet. */
-  windowsToNumber(): ProgressWindow<CountedVersion>[] {
-    return [...this.windows()].filter(({ windowNo }) => windowNo === null);
-  }
-
-  number(windows: readonly StoredWindow[]): void {
-    for (const { windowNo, version, window } of windows) this.windowOf(version, window).windowNo = windowNo;
   }
 
   /** The progress that was found since the last call: it is to be restored. */

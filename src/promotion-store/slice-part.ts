@@ -6,6 +6,7 @@ import type { Session } from '../postgres/transaction';
 import type { PlacedEntry } from './completions';
 import * as stored from './progress-rows';
 import type { ProgressChange, SliceCounting } from './slice-counting';
+import { WindowNumbers, windowNoOf } from './windows';
 
 export interface SliceOptions {
   readonly generation: number;
@@ -18,22 +19,13 @@ export class SlicePart {
     private readonly session: Session,
     private readonly options: SliceOptions,
     readonly counting: SliceCounting,
-    private readonly numbers = new stored.WindowNumbers(),
+    private readonly numbers = new WindowNumbers(),
   ) {}
-
-  /** Gives numbers to the windows that were found since the last call. */
-  async numberWindows(): Promise<void> {
-    const { session, counting, numbers } = this;
-    for (const place of counting.windowsToNumber()) place.windowNo = numbers.of(place);
-    const found = await stored.numberWindows(session, counting.windowsToNumber());
-    counting.number(found);
-    numbers.add(found);
-  }
 
   /** Restores the progress that was found since the last call. */
   async restore(): Promise<void> {
     const { session, counting } = this;
-    await this.numberWindows();
+    await this.numbers.number(session, counting.windows());
     const fresh = counting.takeFresh();
     if (!this.options.isEmpty) await stored.loadProgress(session, this.options.generation, fresh);
     for (const progress of fresh) counting.judge.awaitConfirmation(progress);
@@ -57,7 +49,7 @@ export class SlicePart {
     const { generation } = this.options;
     const { entries, changed } = counting.endSlice(asOf);
     const counted = counting.found.filter(({ lastStep }) => lastStep !== null);
-    const placed = entries.map(([progress, entry]): PlacedEntry => [stored.windowNoOf(progress), entry]);
+    const placed = entries.map(([progress, entry]): PlacedEntry => [windowNoOf(progress.place), entry]);
     return Promise.all([
       stored.saveProgress(session, generation, counted),
       stored.saveAttempts(session, generation, changed),

@@ -11,23 +11,24 @@ import { keptRanks } from '../promotions/ranking';
 import * as boardRows from './board-rows';
 import type { PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
-import type * as stored from './progress-rows';
 import { type ProgressChange, ProgressChanges, SliceCounting } from './slice-counting';
 import { type SliceOptions, SlicePart } from './slice-part';
+import { WindowNumbers, windowNoOf } from './windows';
 
 /** Players whose completions are confirmed in one slice. The others follow in the next one. */
 const CONFIRMED_AT_ONCE = 2_000;
 
-/** The leaderboard of a window with rows of the slice, or of one that is due. */
-interface TouchedBoard extends stored.StoredWindow {
-  /** The time of the latest row, in microseconds since 1970. */
-  readonly latest: bigint;
-  /** Rows of the slice: each may take a player from the ranks. */
-  readonly rows: number;
+/** The rows of a slice in a leaderboard, or of one that is due. */
+interface BoardRows {
+  /** The time of the latest one, in microseconds since 1970. */
+  latest: bigint;
+  /** Each may take a player from the ranks. */
+  rows: number;
 }
 
 /** A leaderboard that is closed, or closes by now. */
-interface OpenBoard extends stored.StoredWindow {
+interface OpenBoard {
+  readonly place: ProgressWindow<CountedVersion>;
   /** Whether a slice before has closed it. */
   readonly wasClosed: boolean;
   /** The best players of before the slice. */
@@ -64,11 +65,11 @@ export class HeldRankChanges {
   /** Adds a step at which progress is judged. @returns false where it changes no ranks */
   takeStep(
     step: Pick<ProgressChange, 'changeNo' | 'at'>,
-    { version, window }: Pick<ProgressWindow<CountedVersion>, 'version' | 'window'>,
+    place: ProgressWindow<CountedVersion>,
     playerRef: string,
   ): boolean {
-    if (!this.hasRanks({ version, window })) return false;
-    this.changes.addStep(step, this.counting.progressOf(version, window, playerRef));
+    if (!this.hasRanks(place)) return false;
+    this.changes.addStep(step, this.counting.progressOf(place.version, place.window, playerRef));
     return true;
   }
 
@@ -76,8 +77,8 @@ export class HeldRankChanges {
     return this.changes.inOrder();
   }
 
-  private hasRanks(place: Pick<ProgressWindow, 'version' | 'window'>): boolean {
-    const closesAt = closeOf(place.version, place.window);
+  private hasRanks({ version, window }: ProgressWindow): boolean {
+    const closesAt = closeOf(version, window);
     return closesAt !== null && this.until !== null && closesAt <= this.until;
   }
 }
@@ -95,25 +96,24 @@ export async function countRanks(
   asOf: bigint,
 ): Promise<PlacedEntry[]> {
   const { counting } = ranked;
-  const part = new SlicePart(session, { generation, isEmpty: false }, counting);
+  const numbers = new WindowNumbers();
+  const part = new SlicePart(session, { generation, isEmpty: false }, counting, numbers);
   const changes = ranked.inOrder();
-  await part.numberWindows();
+  await numbers.number(session, counting.windows());
   const boards = counting.hasBoards ? await openBoards(session, generation, counting, changes, asOf) : [];
   for (const each of await boardRows.dueConfirmations(session, generation, asOf, CONFIRMED_AT_ONCE)) {
-    const version = counting.versionOf(each);
-    if (version === undefined) continue;
-    counting.number([{ ...each, version }]);
-    counting.progressOf(version, each.window, each.playerRef);
+    const place = counting.placeOf(each);
+    if (place !== undefined) counting.progressOf(place.version, place.window, each.playerRef);
   }
   await part.restore();
-  for (const { version, window, wasClosed, players } of boards) {
-    const board = counting.judge.boardOf(counting.windowOf(version, window));
+  for (const { place, wasClosed, players } of boards) {
+    const board = counting.judge.boardOf(place);
     for (const progress of players) board.players.add(progress);
     if (wasClosed) board.restoreClosed();
   }
   part.count(changes);
   const entries = await part.save(asOf);
-  const closed = boards.filter(({ wasClosed }) => !wasClosed).map(({ windowNo }) => windowNo);
+  const closed = boards.filter(({ wasClosed }) => !wasClosed).map(({ place }) => windowNoOf(place));
   await boardRows.closeBoards(session, generation, closed);
   return entries;
 }
@@ -127,47 +127,44 @@ async function openBoards(
   asOf: bigint,
 ): Promise<OpenBoard[]> {
   const touched = touchedBoards(counting, changes);
-  const wasClosed = await boardRows.closedBoards(
-    session,
-    generation,
-    touched.map(({ windowNo }) => windowNo),
-  );
-  const isTouched = new Set(touched.map(({ windowNo }) => windowNo));
-  const due: TouchedBoard[] = [];
-  for (const each of await boardRows.dueBoards(session, generation, asOf)) {
-    const version = counting.versionOf(each);
-    if (version === undefined || isTouched.has(each.windowNo)) continue;
-    counting.number([{ ...each, version }]);
-    due.push({ ...each, version, latest: asOf, rows: 0 });
+  const wasClosed = await boardRows.closedBoards(session, generation, [...touched.keys()].map(windowNoOf));
+  for (const row of await boardRows.dueBoards(session, generation, asOf)) {
+    const place = counting.placeOf(row);
+    if (place !== undefined && !touched.has(place)) touched.set(place, { latest: asOf, rows: 0 });
   }
   const opened: OpenBoard[] = [];
-  for (const board of [...touched, ...due]) {
-    const { version, window, windowNo, latest } = board;
+  for (const [place, { latest, rows }] of touched) {
+    const { version, window } = place;
+    const windowNo = windowNoOf(place);
     const closesAt = closeOf(version, window);
     const closes = closesAt !== null && (latest >= closesAt || asOf >= closesAt);
     if (!wasClosed.has(windowNo) && !closes) continue;
-    const most = keptRanks(version.promotion) + board.rows;
+    const most = keptRanks(version.promotion) + rows;
     const refs = await boardRows.rankedPlayers(session, generation, windowNo, most);
     const players = refs.map((playerRef) => counting.progressOf(version, window, playerRef));
-    opened.push({ windowNo, version, window, wasClosed: wasClosed.has(windowNo), players });
+    opened.push({ place, wasClosed: wasClosed.has(windowNo), players });
   }
   return opened;
 }
 
-function touchedBoards(counting: SliceCounting, changes: readonly ProgressChange[]): TouchedBoard[] {
-  const touched = new Map<ProgressWindow, { latest: bigint; rows: number }>();
+function touchedBoards(
+  counting: SliceCounting,
+  changes: readonly ProgressChange[],
+): Map<ProgressWindow<CountedVersion>, BoardRows> {
+  const found = new Map<ProgressWindow, BoardRows>();
   for (const { at, credited } of changes)
     for (const { progress } of credited) {
-      const found = touched.get(progress.place);
-      if (found === undefined) touched.set(progress.place, { latest: at, rows: 1 });
+      const known = found.get(progress.place);
+      if (known === undefined) found.set(progress.place, { latest: at, rows: 1 });
       else {
-        found.rows++;
-        if (at > found.latest) found.latest = at;
+        known.rows++;
+        if (at > known.latest) known.latest = at;
       }
     }
-  return [...counting.windows()].flatMap((place) => {
-    const { version, window, windowNo } = place;
-    const found = touched.get(place);
-    return found === undefined || windowNo === null ? [] : [{ version, window, windowNo, ...found }];
-  });
+  const touched = new Map<ProgressWindow<CountedVersion>, BoardRows>();
+  for (const place of counting.windows()) {
+    const rows = found.get(place);
+    if (rows !== undefined) touched.set(place, rows);
+  }
+  return touched;
 }

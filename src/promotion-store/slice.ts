@@ -7,14 +7,14 @@ import { later } from '../promotions/calendar';
 import { enterCompletions, type PlacedEntry } from './completions';
 import type { CountedVersion } from './counted-versions';
 import { type CountedReading, type CountedRow, readCountedRows } from './credits';
-import { takeJoined } from './joins';
+import { countJoined } from './joins';
 import type { MeasuredSlice } from './ledger-rows';
 import { withKeptPlans } from './plans';
-import { WindowNumbers } from './progress-rows';
 import { RoundSums } from './round-sums';
-import { ChangesByPlayer, HeldReversals, ProgressChanges, SliceCounting } from './slice-counting';
+import { ChangesByPlayer, HeldReversals, SliceCounting } from './slice-counting';
 import { type SliceOptions, SlicePart } from './slice-part';
 import { countRanks, HeldRankChanges } from './slice-ranks';
+import { WindowNumbers } from './windows';
 
 /** Parts in memory: the store looks one up or writes it, while this process counts another one. */
 const PARTS_AT_ONCE = 3;
@@ -128,30 +128,6 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
     }
     changes.endPlayer();
   }
-}
-
-/**
- * Judges progress that an erasure has joined, before rows change it: it may be worth other completions than
- * those that hold, and another rank.
- */
-export async function countJoined(
-  session: Session,
-  { versions, asOf, ...options }: SliceOptions & Pick<CountedSlice, 'versions' | 'asOf'>,
-  ranked: HeldRankChanges,
-): Promise<PlacedEntry[]> {
-  const joined = await takeJoined(session, options.generation);
-  if (joined.length === 0) return [];
-  const part = new SlicePart(session, options, new SliceCounting(versions));
-  const changes = new ProgressChanges();
-  for (const each of joined) {
-    const version = part.counting.versionOf(each);
-    if (version === undefined || ranked.takeStep(each, { version, window: each.window }, each.playerRef))
-      continue;
-    changes.addStep(each, part.counting.progressOf(version, each.window, each.playerRef));
-  }
-  await part.restore();
-  part.count(changes.inOrder());
-  return part.save(asOf);
 }
 
 /** Rows of some players. */
