@@ -50,81 +50,111 @@ export async function countSlice(session: Session, counted: CountedSlice): Promi
   const joined = await countJoined(session, counted, ranked);
   // Rows of the slice may revoke what joined progress completes. Its entries come before theirs.
   if (isShown) await enterCompletions(session, joined);
-  const completions: PlacedEntry[] = [];
   const reversed = new HeldReversals(versions);
   for await (const page of reversedSums) for (const sum of page) reversed.addSum(sum);
   for await (const page of reversals) for (const row of page) reversed.add(row);
-  const running: Promise<void>[] = [];
-  let part: SlicePart | null = null;
-  /** The player whose rows go on in the next ones. Their part has no other players. */
-  let goesOn: string | null = null;
-  for await (const { rows, isWhole } of playersOf(withKeptPlans(session, entries))) {
-    if (part !== null) await Promise.all(running.splice(0));
-    const current: SlicePart = part ?? new SlicePart(session, counted, new SliceCounting(versions), numbers);
-    await begin(current, changesOf(current, goesOn, rows, isWhole), isWhole);
-    part = isWhole ? null : current;
-    goesOn = isWhole ? null : (rows.at(-1)?.playerRef ?? goesOn);
-  }
-  // These players have no other rows in the slice.
-  const others = reversed.players();
-  for (let first = 0; first < others.length; first += PLAYERS_OF_PART) {
-    const reversedPart = new SlicePart(session, counted, new SliceCounting(versions), numbers);
-    const changes = new ChangesByPlayer();
-    for (const playerRef of others.slice(first, first + PLAYERS_OF_PART))
-      addReversed(changes, reversedPart, playerRef, Number.POSITIVE_INFINITY);
-    await begin(reversedPart, changes, true);
-  }
-  await Promise.all(running);
+  const parts = new SliceParts(session, counted, numbers, reversed, ranked);
+  for await (const rows of playersOf(withKeptPlans(session, entries))) await parts.add(rows);
+  await parts.addOtherReversed();
+  const completions = await parts.end();
   completions.push(...(await countRanks(session, counted, ranked, asOf)));
   return completions;
+}
+
+/** Counts the parts of a slice, a few at once. */
+class SliceParts {
+  private readonly running: Promise<void>[] = [];
+  private readonly completions: PlacedEntry[] = [];
+  /** The part of a player whose rows go on in the next ones. It has no other players from then on. */
+  private open: { readonly part: SlicePart; readonly playerRef: string | null } | null = null;
+
+  /**
+   * @param reversed the reversals of the slice, which are counted with the other rows of their players
+   * @param ranked takes the changes that change ranks
+   */
+  constructor(
+    private readonly session: Session,
+    private readonly counted: CountedSlice,
+    private readonly numbers: WindowNumbers,
+    private readonly reversed: HeldReversals,
+    private readonly ranked: HeldRankChanges,
+  ) {}
+
+  async add({ rows, isWhole }: PlayerRows<CountedRow>): Promise<void> {
+    if (this.open !== null) await Promise.all(this.running.splice(0));
+    const part = this.open?.part ?? this.newPart();
+    const before = this.open?.playerRef ?? null;
+    await this.begin(part, this.changesOf(part, before, rows, isWhole), isWhole);
+    this.open = isWhole ? null : { part, playerRef: rows.at(-1)?.playerRef ?? before };
+  }
+
+  /** Counts the reversals of players who have no other rows in the slice. */
+  async addOtherReversed(): Promise<void> {
+    const others = this.reversed.players();
+    for (let first = 0; first < others.length; first += PLAYERS_OF_PART) {
+      const part = this.newPart();
+      const changes = new ChangesByPlayer();
+      for (const playerRef of others.slice(first, first + PLAYERS_OF_PART))
+        this.addReversed(changes, part, playerRef, Number.POSITIVE_INFINITY);
+      await this.begin(part, changes, true);
+    }
+  }
+
+  /** @returns the entries of the ledger of completions, which are not written yet */
+  async end(): Promise<PlacedEntry[]> {
+    await Promise.all(this.running);
+    return this.completions;
+  }
+
+  private newPart(): SlicePart {
+    const { session, counted, numbers } = this;
+    return new SlicePart(session, counted, new SliceCounting(counted.versions), numbers);
+  }
 
   /** Begins to count rows, once few parts are in memory. */
-  async function begin(part: SlicePart, changes: ChangesByPlayer, isWhole: boolean): Promise<void> {
-    const counting = countPart(part, changes, isWhole).then((made) => {
-      if (isShown) completions.push(...made);
+  private async begin(part: SlicePart, changes: ChangesByPlayer, isWhole: boolean): Promise<void> {
+    const counting = this.count(part, changes, isWhole).then((made) => {
+      if (this.counted.isShown) this.completions.push(...made);
     });
-    // Its failure is met below.
+    // Its failure is met in add() or end().
     counting.catch(() => {});
-    running.push(counting);
-    if (running.length >= PARTS_AT_ONCE) await running.shift();
+    this.running.push(counting);
+    if (this.running.length >= PARTS_AT_ONCE) await this.running.shift();
   }
 
   /** Ends before the part is saved, so that memory holds its progress no longer. */
-  async function countPart(
-    part: SlicePart,
-    changes: ChangesByPlayer,
-    isWhole: boolean,
-  ): Promise<PlacedEntry[]> {
+  private async count(part: SlicePart, changes: ChangesByPlayer, isWhole: boolean): Promise<PlacedEntry[]> {
     await part.restore();
     part.count(changes.take());
-    return isWhole ? part.save(asOf) : [];
+    return isWhole ? part.save(this.counted.asOf) : [];
   }
 
-  /** @param goesOn the player of the rows before that belong to the part */
-  function changesOf(
+  /** @param before the player of the rows before that belong to the part */
+  private changesOf(
     part: SlicePart,
-    goesOn: string | null,
+    before: string | null,
     rows: readonly CountedRow[],
     isWhole: boolean,
   ): ChangesByPlayer {
     const changes = new ChangesByPlayer();
-    let player = goesOn;
+    let player = before;
     for (const row of rows) {
       if (player !== null && player !== row.playerRef)
-        addReversed(changes, part, player, Number.POSITIVE_INFINITY);
+        this.addReversed(changes, part, player, Number.POSITIVE_INFINITY);
       player = row.playerRef;
       const { changeNo, at, sign } = row;
-      changes.add(ranked.take({ changeNo, at, sign, credited: part.counting.matchRow(row) }));
+      changes.add(this.ranked.take({ changeNo, at, sign, credited: part.counting.matchRow(row) }));
     }
     const upTo = isWhole ? Number.POSITIVE_INFINITY : (rows.at(-1)?.changeNo ?? 0);
-    if (player !== null) addReversed(changes, part, player, upTo);
+    if (player !== null) this.addReversed(changes, part, player, upTo);
     return changes;
   }
 
-  function addReversed(changes: ChangesByPlayer, part: SlicePart, playerRef: string, upTo: number): void {
-    for (const { credited, ...row } of reversed.take(playerRef, upTo)) {
+  /** Adds the reversals of a player up to a number. */
+  private addReversed(changes: ChangesByPlayer, part: SlicePart, playerRef: string, upTo: number): void {
+    for (const { credited, ...row } of this.reversed.take(playerRef, upTo)) {
       const own = credited.map((each) => ({ ...each, progress: part.counting.progressLike(each.progress) }));
-      changes.add(ranked.take({ ...row, credited: own }));
+      changes.add(this.ranked.take({ ...row, credited: own }));
     }
     changes.endPlayer();
   }
