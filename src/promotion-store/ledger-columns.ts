@@ -12,6 +12,20 @@ export interface LedgerRow {
   readonly creditedTo: string | null;
 }
 
+/** An entry that is added to the progress of a player, or taken from it. */
+export interface CountedRow {
+  /** The number of the verdict, or of the change of an attribution. */
+  readonly changeNo: number;
+  /** When it was made, in microseconds since 1970. */
+  readonly at: bigint;
+  /** Promotions that were removed at this time or before do not count it. */
+  readonly matchedAt: bigint;
+  readonly entry: CountedEntry;
+  /** The player that is credited. */
+  readonly playerRef: string;
+  readonly sign: 1n | -1n;
+}
+
 /** The first refund of a round. */
 export interface Refund {
   readonly changeNo: number;

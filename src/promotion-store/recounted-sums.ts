@@ -5,8 +5,8 @@
 import { declared, pagesOf } from '../postgres/pages';
 import type { Reader } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
+import type { EntrySums } from './counted-rows';
 import type { CountedVersion } from './counted-versions';
-import type { EntrySums } from './credits';
 import type { LedgerRow } from './ledger-columns';
 import { type RoundSum, SumsOfRounds } from './round-sums';
 import { type DamageList, valuesText } from './stored-progress';

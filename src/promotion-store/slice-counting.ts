@@ -3,7 +3,7 @@ import { Counting, type CreditedProgress, isOf, isRemoved } from '../promotions/
 import type { Credit } from '../promotions/matching';
 import type { PlayerProgress, ProgressWindow } from '../promotions/player-progress';
 import type { CountedVersion } from './counted-versions';
-import type { CountedRow } from './credits';
+import type { CountedRow } from './ledger-columns';
 import type { ReversedSum } from './reversed-sums';
 import type { WindowRow } from './windows';
 

@@ -5,9 +5,10 @@
 import type { Session } from '../postgres/transaction';
 import { later } from '../promotions/calendar';
 import { enterCompletions, type PlacedEntry } from './completions';
+import { type CountedReading, readCountedRows } from './counted-rows';
 import type { CountedVersion } from './counted-versions';
-import { type CountedReading, type CountedRow, readCountedRows } from './credits';
 import { countJoined } from './joins';
+import type { CountedRow } from './ledger-columns';
 import type { MeasuredSlice } from './ledger-rows';
 import { withKeptPlans } from './plans';
 import { RoundSums } from './round-sums';

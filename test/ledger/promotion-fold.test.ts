@@ -4,7 +4,7 @@ import { makeRandom, type Random } from '../../dev/random';
 import { sleep } from '../../dev/servers/deadline';
 import type { Fold } from '../../src/fold/fold';
 import { inTransaction, type Session } from '../../src/postgres/transaction';
-import { readCountedRows } from '../../src/promotion-store/credits';
+import { readCountedRows } from '../../src/promotion-store/counted-rows';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import type { Takeover } from '../../src/promotions/timeline';
 import { creditRound } from '../support/attributions';

@@ -1,36 +1,13 @@
 /** The players to whom attributed rounds are credited, as of each number (docs/rules.md, B4, B9, B10). */
 import type { Slice } from '../fold/fold';
 import type { Reader, Session, Statement } from '../postgres/transaction';
-import { later } from '../promotions/calendar';
 import type { CountedEntry } from '../promotions/ledger-entry';
-import type { LedgerRow } from './ledger-columns';
-import {
-  type CountedScope,
-  LedgerReader,
-  type LedgerReading,
-  type MeasuredSlice,
-  readEntriesOfRounds,
-  readRefunds,
-} from './ledger-rows';
-import type { ReversedSum } from './reversed-sums';
+import type { CountedRow } from './ledger-columns';
+import { type CountedScope, readEntriesOfRounds } from './ledger-rows';
 import { finiteMicrosOf } from './times';
 
-/** An entry that is added to the progress of a player, or taken from it. */
-export interface CountedRow {
-  /** The number of the verdict, or of the change of an attribution. */
-  readonly changeNo: number;
-  /** When it was made, in microseconds since 1970. */
-  readonly at: bigint;
-  /** Promotions that were removed at this time or before do not count it. */
-  readonly matchedAt: bigint;
-  readonly entry: CountedEntry;
-  /** The player that is credited. */
-  readonly playerRef: string;
-  readonly sign: 1n | -1n;
-}
-
 /** From its number on, entries of the round count for the player. */
-interface Credit {
+interface AttributionChange {
   readonly changeNo: number;
   /** Microseconds since 1970. */
   readonly at: bigint;
@@ -50,10 +27,6 @@ interface Erasure {
   readonly at: bigint;
 }
 
-const HAS_ATTRIBUTIONS: Statement = {
-  name: 'promotions_has_attributions',
-  text: `select exists (select from promo_store.attributions a join promo_store.feeds f using (feed_no) where f.operator_id = any($1::text[]))`,
-};
 const CREDITS: Statement = {
   name: 'promotions_credits',
   text: `select r.round_no, c.change_no, ${finiteMicrosOf('c.attributed_at')}, b.brand_id, c.player_ref, e.player_ref, e.erased_no, ${finiteMicrosOf('e.erased_at')}
@@ -90,96 +63,6 @@ cross join lateral (select h.round_no, h.verdict_id, h.kind, h.outcome, h.event_
 where h.kind = 4 and h.outcome = 0 and h.event_id = x.refunded_by`,
 };
 
-/** The rows of a slice that may change progress. Read all sums, then all reversals, and then all entries. */
-export interface CountedRows {
-  /** The latest time of refunds and of changes of attributions; null: there are none. */
-  readonly newestChange: bigint | null;
-  /** The sums that refunds take back, in no order. */
-  readonly reversedSums: AsyncIterable<readonly ReversedSum[]>;
-  /** The reversals of refunds, in no order. */
-  readonly reversals: AsyncIterable<readonly CountedRow[]>;
-  /**
-   * Entries, and those that an attribution moves, player by player. Those of a player come in the order of
-   * their numbers.
-   */
-  readonly entries: AsyncIterable<readonly CountedRow[]>;
-}
-
-/** Sums entries of large rounds. */
-export interface EntrySums {
-  /** @param large the numbers of the rounds that the reading records as large. @returns the same pages */
-  passing(pages: AsyncIterable<LedgerRow[]>, large: ReadonlySet<string>): AsyncIterable<LedgerRow[]>;
-}
-
-export interface CountedReading extends Omit<LedgerReading, 'isAttributed'> {
-  /** Null: no entries are summed. */
-  readonly sums: EntrySums | null;
-}
-
-export async function readCountedRows(
-  session: Reader,
-  slice: MeasuredSlice,
-  { sums, ...reading }: CountedReading,
-): Promise<CountedRows> {
-  const { scope } = reading;
-  const [[attributed], refunds] = await Promise.all([
-    session.query(HAS_ATTRIBUTIONS, [scope.operatorIds]),
-    readRefunds(session, slice, scope),
-  ]);
-  const isAttributed = attributed?.[0] === 't';
-  const moves = isAttributed ? await new Credits(slice.upTo).readMoves(session, slice, scope) : [];
-  let newestChange: bigint | null = null;
-  for (const { at } of [...refunds, ...moves]) newestChange = later(newestChange, BigInt(at));
-  const reader = new LedgerReader(session, slice, { ...reading, isAttributed });
-  const rows = reader.entries();
-  const large = await reader.record();
-  const entries = sums === null ? rows : sums.passing(rows, large);
-  return {
-    newestChange,
-    reversedSums: reader.reversedSums(refunds),
-    reversals: countedRowsOf(reader.reversals(refunds)),
-    entries: withMoves(countedRowsOf(entries), moves),
-  };
-}
-
-async function* countedRowsOf(pages: AsyncIterable<readonly LedgerRow[]>): AsyncGenerator<CountedRow[]> {
-  for await (const page of pages) yield page.map(countedRowOf);
-}
-
-function countedRowOf({ entry, creditedTo }: LedgerRow): CountedRow {
-  const { changeNo, enteredAt: at } = entry;
-  return { changeNo, at, matchedAt: at, entry, playerRef: creditedTo ?? entry.playerRef, sign: 1n };
-}
-
-/** Adds moves to the rows of their players, in the order of their numbers. */
-async function* withMoves(
-  pages: AsyncIterable<readonly CountedRow[]>,
-  moves: readonly CountedRow[],
-): AsyncGenerator<readonly CountedRow[]> {
-  if (moves.length === 0) return yield* pages;
-  const waiting = Map.groupBy(
-    [...moves].sort((a, b) => a.changeNo - b.changeNo),
-    ({ playerRef }) => playerRef,
-  );
-  let player = '';
-  const takeOf = (playerRef: string, before: number): CountedRow[] => {
-    const ofPlayer = waiting.get(playerRef);
-    if (ofPlayer === undefined) return [];
-    const end = ofPlayer.findIndex(({ changeNo }) => changeNo >= before);
-    return ofPlayer.splice(0, end === -1 ? ofPlayer.length : end);
-  };
-  for await (const page of pages) {
-    const rows: CountedRow[] = [];
-    for (const row of page) {
-      if (row.playerRef !== player) rows.push(...takeOf(player, Number.POSITIVE_INFINITY));
-      player = row.playerRef;
-      rows.push(...takeOf(player, row.changeNo), row);
-    }
-    yield rows;
-  }
-  yield [...takeOf(player, Number.POSITIVE_INFINITY), ...[...waiting.values()].flat()];
-}
-
 /**
  * Deletes the players of before erasures that all generations have counted.
  *
@@ -199,13 +82,13 @@ interface RoundRefund {
   readonly at: bigint;
 }
 
-class Credits {
-  private readonly byRound = new Map<string, Credit[]>();
+export class Attributions {
+  private readonly byRound = new Map<string, AttributionChange[]>();
   private readonly erasures = new Map<string, Erasure>();
 
   constructor(private readonly upTo: number) {}
 
-  /** Reads the credits of rounds up to the end of the slice. */
+  /** Reads the attributions of rounds up to the end of the slice. */
   async read(session: Reader, rounds: readonly string[]): Promise<void> {
     const missing = [...new Set(rounds)].filter((round) => !this.byRound.has(round));
     if (missing.length === 0) return;
@@ -231,10 +114,10 @@ class Credits {
     changeNo: number,
     naming: Naming = 'counted',
   ): string {
-    const credit =
+    const last =
       round === null ? undefined : this.byRound.get(round)?.findLast((each) => each.changeNo <= changeNo);
-    if (credit === undefined || (credit.brand !== null && credit.brand !== brand)) return playerRef;
-    return credit.players[naming];
+    if (last === undefined || (last.brand !== null && last.brand !== brand)) return playerRef;
+    return last.players[naming];
   }
 
   /** The earlier entries of rounds that the slice attributes: each changes from player to player. */
