@@ -346,6 +346,17 @@ annotations:
 {{- $secrets := default dict .secrets -}}
 {{- if not (or .settings.DATABASE_URL $secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
 {{- if and .settings.DATABASE_URL $secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- $protocol := default "" .settings.KAFKA_SECURITY_PROTOCOL -}}
+{{- $mechanism := default "" .settings.KAFKA_SASL_MECHANISM -}}
+{{- if and $hasWorkers (hasPrefix "SASL" $protocol) (not $mechanism) }}{{ $faults = append $faults (printf "settings.KAFKA_SASL_MECHANISM is missing: settings.KAFKA_SECURITY_PROTOCOL is %s; set it, for example to SCRAM-SHA-512" $protocol) }}
+{{- else if and $hasWorkers (hasPrefix "SASL" $protocol) -}}
+{{- $isToken := eq $mechanism "OAUTHBEARER" -}}
+{{- range $isToken | ternary (list "KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL" "KAFKA_SASL_OAUTHBEARER_CLIENT_ID") (list "KAFKA_SASL_USERNAME") -}}
+{{- if not (index $.Values.settings .) }}{{ $faults = append $faults (printf "settings.%s is missing: settings.KAFKA_SASL_MECHANISM is %s, which needs it; set it" . $mechanism) }}{{ end -}}
+{{- end -}}
+{{- $secret := $isToken | ternary "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET" "KAFKA_SASL_PASSWORD" -}}
+{{- if not (index $secrets $secret) }}{{ $faults = append $faults (printf "secrets.%s is missing: settings.KAFKA_SASL_MECHANISM is %s, which needs it; set it to {secret: NAME, key: KEY} of a Secret that holds it" $secret $mechanism) }}{{ end -}}
+{{- end -}}
 {{- range $name, $is := dict "migration" (or $migration.enabled .reference.data .reference.existing .promotionsDocument.data .promotionsDocument.existing) "retention" $retention.enabled -}}
 {{- $own := merge (dict) (index $.Values $name) (dict "settings" dict "secrets" dict) -}}
 {{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $.Values "own" $own) | fromYaml -}}
