@@ -75,7 +75,8 @@ test('retention in the middle of a rebuild, refunds of both months and an erasur
 async function aRebuildInTheMiddle() {
   store.damaged = true; // Its events are moved by hand.
   await store.pool.query(`update promo_store.reference_versions set applied_at = ${monthBefore(3)}`);
-  for (const months of [2, 1]) await makeMonth(store, months);
+  // History is whole before the drop, so a rebuild would show what it counts.
+  for (const months of [3, 2, 1]) await makeMonth(store, months);
   // The window begins after the dropped month, and has bets that were claimed for it before.
   const promotions = definitionsOf('id: all, type: bet_count, target: 2, completes: each');
   const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
@@ -106,10 +107,10 @@ test.each(['promotions', 'rollups'] as const)(
     await expect(dropMonthsBefore(store.url, BY, firstKept)).rejects.toThrow(
       `no month can be dropped: a rebuild of the ${name} has counted verdicts up to`,
     );
-    expect((await planRetention(store.url, 1)).tables).toHaveLength(3);
+    expect((await planRetention(store.url, 1)).tables).toHaveLength(6);
 
     const { dropped, restarted } = await dropMonthsBefore(store.url, BY, firstKept, true);
-    expect(dropped).toHaveLength(3);
+    expect(dropped).toHaveLength(6);
     expect(restarted).toEqual([{ fold: name, reason: 'a check' }]);
     expect((await planRetention(store.url, 1)).rebuilds).toEqual([]);
     expect(await store.value(counted)).toBe('-1');
@@ -141,6 +142,22 @@ test('promotions that are applied before a month is dropped count the kept month
   expect(await verified()).toMatchObject({ type: 'counted', recounted: { damages: [] } });
 });
 
+test('without the refusal, a rebuild counts a bet of a dropped month whose refund it reads after the drop [P11]', async () => {
+  const { promotions: fold } = await aRebuildInTheMiddle();
+  expect(await store.rows(PROGRESS)).toEqual([['all', 'p', '41']]);
+  const held = await store.rows(HELD);
+  expect(await fold.rebuild('a check')).toBe(true);
+  const counted = `select after from promo_store.fold_generations where state = 'filling'`;
+  while (Number(await store.value(counted)) < 0) await fold.step();
+  await store.rows(
+    `create or replace function promo_store.refuse_beside_rebuild() returns void language sql as ''`,
+  );
+  await dropMonthsBefore(store.url, BY, await firstOf(1));
+  await foldAll(fold, 3);
+  expect(await store.rows(PROGRESS)).toEqual([['all', 'p', '42']]);
+  expect(await store.rows(HELD)).toHaveLength(held.length + 1);
+});
+
 test('no month is dropped where a rebuild has counted it since the first look [P11]', async () => {
   const { promotions } = await aRebuildInTheMiddle();
   const firstKept = await firstOf(1);
@@ -157,5 +174,5 @@ test('no month is dropped where a rebuild has counted it since the first look [P
     await writer.query('rollback');
     await refused;
   });
-  expect((await planRetention(store.url, 1)).tables).toHaveLength(3);
+  expect((await planRetention(store.url, 1)).tables).toHaveLength(6);
 });
