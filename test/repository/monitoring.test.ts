@@ -5,7 +5,7 @@ import { projectRoot as ROOT } from '../../dev/servers/download';
 import { makeMetrics } from '../../src/telemetry/metrics';
 import { alertsOf, faster, panels, RULES } from '../support/alerts';
 
-const MOST_ALERTS = 17;
+const MOST_ALERTS = 18;
 const RUNBOOK = readFileSync(join(ROOT, 'docs', 'runbook.md'), 'utf8');
 const alerts = alertsOf(RULES);
 const known = makeMetrics().registry.getMetricsAsArray();
@@ -66,10 +66,13 @@ describe('alerts', () => {
 
   test('select only the workers of one release', () => {
     for (const { name, expression } of alerts) {
-      const metrics = expression.match(/\bpromo_intake_\w+(\{[^}]*\})?/g) ?? [];
+      const metrics = expression.match(/\b(promo_intake|kube)_\w+(\{[^}]*\})?/g) ?? [];
       expect([name, metrics.length > 0]).toEqual([name, true]);
       for (const metric of metrics)
-        expect([name, metric]).toEqual([name, expect.stringMatching(/\bSELECTOR\}$/)]);
+        expect([name, metric]).toEqual([
+          name,
+          expect.stringMatching(/^(kube_.*\{CRONJOB|promo.*\bSELECTOR)\}$/),
+        ]);
     }
   });
 

@@ -7,13 +7,16 @@ import { projectRoot } from '../../dev/servers/download';
 import { isObject } from '../../src/lib/json';
 
 const FILES = join(projectRoot, CHART, 'files');
-/** The text of the file, with SELECTOR for the labels of a release's workers. */
+/** The text of the file, with SELECTOR for the labels of a release's workers, and CRONJOB for its CronJob. */
 export const RULES = readFileSync(join(FILES, 'alerts.yaml'), 'utf8');
 /** The query by which KEDA scales, also with SELECTOR. */
 export const SCALING = readFileSync(join(FILES, 'scaling.promql'), 'utf8').trim();
 
-/** Replaces SELECTOR by the labels of the selected workers. */
-export const selecting = (labels: string, text: string): string => text.replaceAll('SELECTOR', labels);
+/** Replaces SELECTOR by labels of the selected workers, and CRONJOB by those of the CronJob `retention`. */
+export const selecting = (labels: string, text: string): string =>
+  text
+    .replaceAll('SELECTOR', labels)
+    .replaceAll('CRONJOB', `${labels.replace(/pod=.*/, '')}cronjob="retention"`);
 
 export interface Alert {
   readonly name: string;

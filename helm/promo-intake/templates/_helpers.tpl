@@ -137,6 +137,11 @@ default
 {{ include "promo-intake.fullname" . | trunc 50 | trimSuffix "-" }}-webhook-pods
 {{- end -}}
 
+{{/* Kubernetes adds 11 characters to the name of a CronJob, and allows 63. */}}
+{{- define "promo-intake.retentionName" -}}
+{{ include "promo-intake.fullname" . | trunc 42 | trimSuffix "-" }}-retention
+{{- end -}}
+
 {{/*
 The selector of metrics of this release, which replaces SELECTOR in files/. Kubernetes cuts the first part of the name of a pod at 58
 characters.
