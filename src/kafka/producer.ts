@@ -85,6 +85,14 @@ export class RecordsRefused extends Error {
   }
 }
 
+/** Names the topic and the remedy where the user of this process may not write the topic. */
+export function explainRefusal(topic: string, error: Error): Error {
+  if (!(error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED')) return error;
+  return new KafkaProblem(
+    `${topic} cannot be written: ${error.message}. Give the Kafka user of this process the ACL Write on the topic`,
+  );
+}
+
 /** Spare room of a batch: keys are not spread evenly, and a batch that outgrows its buffer is copied. */
 const ROOM = 1.125;
 

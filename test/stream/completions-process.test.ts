@@ -112,7 +112,7 @@ test('of two processes the one that works is killed: another goes on, nothing is
   await withAdmin((admin) => deleteTopics(admin, OPERATORS.map(topicOf)));
 });
 
-test('a topic that is missing and may not be created holds back its operator, until it may be [S10]', async () => {
+test('a topic that may not be created, and then not be written, holds back its operator until it may be [S10]', async () => {
   const secured = await startSecured();
   try {
     const brokers = secured.servers.kafkaBrokers.split(',');
@@ -144,7 +144,13 @@ test('a topic that is missing and may not be created holds back its operator, un
     expect(state).toMatchObject({ isRunning: true, heldBack: [{ operatorId: 'bravo', reason: line.error }] });
     const refuses = `promo_intake_completion_topic_refuses{topic="${topicOf('bravo')}"}`;
     expect((await running.get('/metrics')).text).toContain(`${refuses} 1`);
-    await createAcls(brokers, allow(TOPIC, topicOf('bravo'), WRITE, DESCRIBE, CREATE));
+    await createAcls(brokers, allow(TOPIC, topicOf('bravo'), DESCRIBE, CREATE));
+    const created = await running.waitForLog(({ error }) => String(error).includes('ACL Write'));
+    expect(created).toMatchObject({
+      ...{ msg: 'completions are held back', operator: 'bravo' },
+      error: expect.stringContaining(`${topicOf('bravo')} cannot be written: Not authorized`),
+    });
+    await createAcls(brokers, allow(TOPIC, topicOf('bravo'), WRITE));
     await running.waitForLog('completions are no longer held back');
     expect((await messagesIn('bravo', brokers)).map(({ entry_no }) => entry_no)).toEqual([2, 3]);
     expect(await running.stop()).toEqual({ code: 0, signal: null });
