@@ -205,7 +205,7 @@ export function assess(facts: Facts): Report {
             idle_seconds === null
               ? 'none was ever decided'
               : `none was decided for ${elapsedText(idle_seconds)}`
-          }; the log of its worker says why`,
+          }; /readyz of its worker says why`,
       ),
       ...balance.flatMap((each) =>
         each.recordsRead === each.became

@@ -134,7 +134,7 @@ test.each([
 test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
   const oldestSeconds = new Map([['t/0', 90]]);
   expect(needs({ oldestSeconds })).toEqual([
-    't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; the log of its worker says why',
+    't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; /readyz of its worker says why',
   ]);
   const moves = value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 }]);
   expect(needs({ oldestSeconds, balance: moves })).toEqual([]);
@@ -217,7 +217,7 @@ test('records whose verdicts were never published wait, although the store has d
   const report = assess(facts({ positions: value([UNCOMMITTED]), oldestSeconds: new Map([['t/0', 4_530]]) }));
   expect(report.lag).toEqual({ records: 9, seconds: 4_530, undecided_partitions: 1 });
   expect(report.needs_a_person).toEqual([
-    't/0 is undecided: 9 records wait, the oldest for 75.5 min, and none was decided for 70 s; the log of its worker says why',
+    't/0 is undecided: 9 records wait, the oldest for 75.5 min, and none was decided for 70 s; /readyz of its worker says why',
   ]);
 });
 
