@@ -59,6 +59,6 @@ export async function countJoined(
     changes.addStep(each, part.counting.progressOf(place.version, place.window, each.playerRef));
   }
   await part.restore();
-  part.count(changes.inOrder());
+  part.counting.count(changes.inOrder());
   return part.save(asOf);
 }

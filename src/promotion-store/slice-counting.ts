@@ -141,6 +141,11 @@ export class SliceCounting extends Counting<CountedVersion> {
     return this.match(entry, playerRef, matchedAt);
   }
 
+  /** @param changes those of each player in the order of their numbers; their progress is restored */
+  count(changes: readonly ProgressChange[]): void {
+    for (const { credited, sign, changeNo, at } of changes) this.addCredits(credited, sign, { changeNo, at });
+  }
+
   /** The progress from which a refund takes a sum; undefined: its version does not count there. */
   progressOfSum({ playerRef, at, ...place }: ReversedSum): PlayerProgress | undefined {
     const { window } = place;

@@ -5,7 +5,7 @@
 import type { Session } from '../postgres/transaction';
 import type { PlacedEntry } from './completions';
 import * as stored from './progress-rows';
-import type { ProgressChange, SliceCounting } from './slice-counting';
+import type { SliceCounting } from './slice-counting';
 import { WindowNumbers, windowNoOf } from './windows';
 
 export interface SliceOptions {
@@ -29,12 +29,6 @@ export class SlicePart {
     const fresh = counting.takeFresh();
     if (!this.options.isEmpty) await stored.loadProgress(session, this.options.generation, fresh);
     for (const progress of fresh) counting.judge.awaitConfirmation(progress);
-  }
-
-  /** @param changes those of each player in the order of their numbers; their progress is restored */
-  count(changes: readonly ProgressChange[]): void {
-    for (const { credited, sign, changeNo, at } of changes)
-      this.counting.addCredits(credited, sign, { changeNo, at });
   }
 
   /**

@@ -111,7 +111,7 @@ export async function countRanks(
     for (const progress of players) board.players.add(progress);
     if (wasClosed) board.restoreClosed();
   }
-  part.count(changes);
+  counting.count(changes);
   const entries = await part.save(asOf);
   const closed = boards.filter(({ wasClosed }) => !wasClosed).map(({ place }) => windowNoOf(place));
   await boardRows.closeBoards(session, generation, closed);

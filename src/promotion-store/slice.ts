@@ -126,7 +126,7 @@ class SliceParts {
   /** Ends before the part is saved, so that memory holds its progress no longer. */
   private async count(part: SlicePart, changes: ChangesByPlayer, isWhole: boolean): Promise<PlacedEntry[]> {
     await part.restore();
-    part.count(changes.take());
+    part.counting.count(changes.take());
     return isWhole ? part.save(this.counted.asOf) : [];
   }
 
