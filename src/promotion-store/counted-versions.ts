@@ -1,6 +1,6 @@
 /** The versions that a generation of the fold counts (docs/rules.md, P17). */
 import { shownId } from '../domain/event/id-key';
-import type { Session, Statement } from '../postgres/transaction';
+import type { Reader, Session, Statement } from '../postgres/transaction';
 import { BEFORE_ALL, later } from '../promotions/calendar';
 import type { PromotionVersion } from '../promotions/counting';
 import { type CompiledPromotion, compilePromotion } from '../promotions/terms';
@@ -34,7 +34,7 @@ export class VersionCache {
 
   compile(stored: StoredPromotionVersion): CountedVersion {
     const { promotionNo, version, since, until, removedAt, definition } = stored;
-    const key = `${promotionNo} ${version}`;
+    const key = keyOfVersion(stored);
     const text = [since, until, removedAt].join();
     const known = this.compiled.get(key);
     if (known?.text === text) return known.version;
@@ -55,6 +55,32 @@ function withShownGames({ terms, ...rest }: CompiledPromotion): CompiledPromotio
   return { ...rest, terms: terms.map(shown) };
 }
 
+type VersionNumbers = Pick<CountedVersion, 'promotionNo' | 'version'>;
+const keyOfVersion = ({ promotionNo, version }: VersionNumbers): string => `${promotionNo} ${version}`;
+
+/** The versions that a generation counts by their keys, each with the time of its removal. */
+async function readCounted(session: Reader, generation: number): Promise<Map<string, bigint | null>> {
+  const rows = await session.query(COUNTED, [generation]);
+  return new Map(
+    rows.map(([promotionNo, version, removedAt]) => [
+      keyOfVersion({ promotionNo: Number(promotionNo), version: Number(version) }),
+      readMicros(removedAt),
+    ]),
+  );
+}
+
+/**
+ * The stored versions, where a generation counts all of them as they are now. Null where a document was
+ * applied that the generation has not seen.
+ */
+export async function seenVersions(reader: Reader, generation: number): Promise<CountedVersion[] | null> {
+  const counted = await readCounted(reader, generation);
+  const stored = await readPromotionVersions(reader);
+  if (stored.some((each) => counted.get(keyOfVersion(each)) !== each.removedAt)) return null;
+  const cache = new VersionCache();
+  return stored.map((each) => cache.compile(each));
+}
+
 /**
  * Finds the versions that a generation counts, and adds those that count only what comes.
  *
@@ -67,18 +93,13 @@ export async function countVersions(
   cache: VersionCache,
 ): Promise<CountedVersions> {
   const stored = await readPromotionVersions(session);
-  const counted = new Map(
-    (await session.query(COUNTED, [generation])).map(([promotionNo, version, removedAt]) => [
-      `${promotionNo} ${version}`,
-      readMicros(removedAt),
-    ]),
-  );
+  const counted = await readCounted(session, generation);
   const versions: CountedVersion[] = [];
   const changed: CountedVersion[] = [];
   const late: string[] = [];
   for (const each of stored) {
     const version = cache.compile(each);
-    const known = counted.get(`${each.promotionNo} ${each.version}`);
+    const known = counted.get(keyOfVersion(each));
     const isKnown = known !== undefined;
     if (isKnown ? isBroughtBack(known, version, newestAt) : beginsBefore(version, newestAt))
       late.push(`${each.definition.operator}/${each.definition.id}`);

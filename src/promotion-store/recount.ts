@@ -13,7 +13,7 @@ import type { Counting } from '../promotions/counting';
 import { heldBy } from '../promotions/judging';
 import type { PlayerProgress } from '../promotions/player-progress';
 import { readCountedRows } from './counted-rows';
-import { type CountedVersion, VersionCache } from './counted-versions';
+import { type CountedVersion, seenVersions } from './counted-versions';
 import { RecountedSums } from './recounted-sums';
 import { countedScopeOf } from './results';
 import { ProgressChanges, SliceCounting } from './slice-counting';
@@ -26,7 +26,6 @@ import {
   valuesText,
 } from './stored-progress';
 import { DAY_MICROS, finiteMicrosOf, microsOf, readMicros, timestampText } from './times';
-import { readPromotionVersions } from './versions';
 
 /** The verdicts of a range, and the latest time of them. */
 const MEASURE: Statement = {
@@ -80,26 +79,45 @@ const SHOWN: Statement = {
   exists (select from promo_store.fold_generations o where o.fold = f.fold and o.state = 'filling')
 from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = 'promotions'`,
 };
-const COUNTED: Statement = {
-  name: 'promotions_counted_versions',
-  text: `select promotion_no, version, ${microsOf('removed_at')} from promo_store.promotion_generations where generation = $1`,
-};
 const CLOSED_UP_TO: Statement = {
   name: 'promotions_closed_up_to',
   text: `select b.window_no, ${finiteMicrosOf('w.closes_at')} from promo_store.promotion_boards b
 join promo_store.promotion_windows w using (window_no) where b.generation = $1`,
 };
 
+/** The generation that readers see. */
+interface Shown {
+  readonly generation: number;
+  /** All verdicts up to this number are counted. */
+  readonly upTo: number;
+  readonly lineage: string;
+  /** It has all verdicts from this time on, in microseconds since 1970. */
+  readonly since: bigint;
+  /** The highest number that the store has given. */
+  readonly last: number;
+  /** Another generation is filled beside it. */
+  readonly isFilling: boolean;
+}
+
+async function readShown(reader: Reader): Promise<Shown | undefined> {
+  const [row] = await reader.query(SHOWN);
+  if (row === undefined) return undefined;
+  const [generation, after, lineage, since, last, isFilling] = row;
+  return {
+    ...{ generation: Number(generation), upTo: Number(after), lineage: lineage ?? '' },
+    ...{ since: readMicros(since) ?? BEFORE_ALL, last: Number(last), isFilling: isFilling === 't' },
+  };
+}
+
 /** @param oneOf counts one of so many players; 1: all of them */
 export async function recountPromotions(reader: Reader, oneOf: number): Promise<Recount> {
   await reader.query(PLANNER_SETTINGS);
-  const [shown] = await reader.query(SHOWN);
+  const shown = await readShown(reader);
   if (shown === undefined) return { type: 'not now', reason: 'promotions were never counted' };
-  const [generation, after, , complete, last, isFilling] = shown;
-  if (isFilling === 't') return { type: 'not now', reason: 'promotions are being counted again' };
-  const upTo = Number(after);
+  if (shown.isFilling) return { type: 'not now', reason: 'promotions are being counted again' };
+  const { generation, upTo, last, since } = shown;
   const damages = new DamageList();
-  if (upTo > Number(last)) {
+  if (upTo > last) {
     const what = `verdicts up to ${upTo} are counted, and this store has given numbers up to ${last} only`;
     damages.add({ source: 'promotions', what });
     return {
@@ -107,21 +125,19 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
       recounted: { upTo, verdicts: 0, compared: 0, skipped: 0, ...damages.listed() },
     };
   }
-  const versions = await readCounted(reader, Number(generation));
+  const versions = await seenVersions(reader, generation);
   if (versions === null)
     return { type: 'not now', reason: 'promotions were applied that are not counted yet' };
   const recount = new SliceCounting(versions);
+  const isWhole = oneOf === 1;
   // Erased players are compared together, so a sample has none of them.
-  const isCounted = (player: string) => oneOf === 1 || (crc32(player) % oneOf === 0 && !ERASED.test(player));
-  const sums = await RecountedSums.begin(reader, Number(generation), versions);
-  const verdicts = await countAgain(reader, recount, versions, { upTo, shown, isCounted, sums });
+  const isCounted = (player: string) => isWhole || (crc32(player) % oneOf === 0 && !ERASED.test(player));
+  const sums = await RecountedSums.begin(reader, generation, versions);
+  const verdicts = await countAgain(reader, recount, versions, { shown, isCounted, sums });
   const closed = await reader.query(CLOSED_UP_TO, [generation]);
-  // Ranks of a sample are not those of all players.
-  const boards = new Set(oneOf === 1 ? closed.map(([windowNo]) => Number(windowNo)) : []);
   let asOf: bigint | null = null;
   for (const [, closesAt] of closed) asOf = later(asOf, BigInt(closesAt ?? 0));
   recount.endSlice(asOf ?? BEFORE_ALL);
-  const since = readMicros(complete) ?? BEFORE_ALL;
   const known = new Set(
     versions.map(({ promotion: { definition }, version }) =>
       keyOfVersion(definition.operator, definition.id, version),
@@ -131,45 +147,18 @@ export async function recountPromotions(reader: Reader, oneOf: number): Promise<
     new Set((await reader.query(statement)).map(([operator]) => operator ?? ''));
   const erasing = await operatorsOf(ERASING);
   const unsure = new Set([...erasing, ...(await operatorsOf(UNSURE_RANKS))]);
-  const { compared, skipped } = await compareAll(reader, recount, {
-    ...{
-      generation: Number(generation),
-      known,
-      since,
-      unsure,
-      erasing,
-      boards,
-      isCounted,
-      isWhole: oneOf === 1,
-      damages,
-    },
-  });
+  // Ranks of a sample are not those of all players.
+  const boards = new Set(isWhole ? closed.map(([windowNo]) => Number(windowNo)) : []);
+  const rules = { known, since, unsure, erasing, boards, isCounted, isWhole };
+  const { compared, skipped } = await compareAll(reader, generation, recount, rules, damages);
   const isCompared = (operator: string, promotion: string, version: number) =>
     known.has(keyOfVersion(operator, promotion, version)) && !erasing.has(operator);
-  await sums.compare(reader, { generation: Number(generation), isCompared }, damages);
+  await sums.compare(reader, { generation, isCompared }, damages);
   return { type: 'counted', recounted: { upTo, verdicts, compared, skipped, ...damages.listed() } };
 }
 
-/** The versions as the fold counts them; null where a document was applied that the fold has not seen. */
-async function readCounted(reader: Reader, generation: number): Promise<CountedVersion[] | null> {
-  const cache = new VersionCache();
-  const counted = new Map(
-    (await reader.query(COUNTED, [generation])).map(([promotionNo, version, removedAt]) => [
-      `${promotionNo} ${version}`,
-      readMicros(removedAt),
-    ]),
-  );
-  const stored = await readPromotionVersions(reader);
-  const isSeen = stored.every(
-    ({ promotionNo, version, removedAt }) => counted.get(`${promotionNo} ${version}`) === removedAt,
-  );
-  return isSeen ? stored.map((each) => cache.compile(each)) : null;
-}
-
-interface Counted {
-  readonly upTo: number;
-  /** The row of the shown generation. */
-  readonly shown: readonly (string | null)[];
+interface CountedAgain {
+  readonly shown: Shown;
   readonly isCounted: (player: string) => boolean;
   readonly sums: RecountedSums;
 }
@@ -179,9 +168,9 @@ async function countAgain(
   reader: Reader,
   recount: SliceCounting,
   versions: readonly CountedVersion[],
-  { upTo, shown: [generation, , lineage], isCounted, sums }: Counted,
+  { shown: { generation, upTo, lineage }, isCounted, sums }: CountedAgain,
 ): Promise<number> {
-  const isInOrder = !hasArrivals(lineage ?? '');
+  const isInOrder = !hasArrivals(lineage);
   let verdicts = 0;
   let batches = FIRST_SPAN;
   let newest: bigint | null = null;
@@ -191,8 +180,8 @@ async function countAgain(
     const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
     const [[count, latest] = []] = await reader.query(MEASURE, [after, end, since]);
     const slice = {
-      ...{ generation: Number(generation), after, upTo: end, since, rows: Number(count) },
-      ...{ lineage: lineage ?? '', isInOrder, isShown: false, mayTakeCores: true },
+      ...{ generation, after, upTo: end, since, rows: Number(count) },
+      ...{ lineage, isInOrder, isShown: false, mayTakeCores: true },
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     const reading = { scope: countedScopeOf(versions), records: null, sums };
@@ -201,8 +190,7 @@ async function countAgain(
     for (const pages of [reversals, entries])
       for await (const page of pages)
         for (const row of page) if (isCounted(row.playerRef)) changes.addRow(row, recount.matchRow(row));
-    for (const { credited, sign, changeNo, at } of changes.inOrder())
-      recount.addCredits(credited, sign, { changeNo, at });
+    recount.count(changes.inOrder());
     if (latest != null) newest = later(newest, BigInt(latest));
     verdicts += Number(count);
     batches = nextSpan({ batches, rows: Number(count), ms: performance.now() - began }, GOAL);
@@ -211,8 +199,8 @@ async function countAgain(
   return verdicts;
 }
 
-interface Compared {
-  readonly generation: number;
+/** The rules of the comparison. */
+interface ComparisonRules {
   /** The versions that are counted again. */
   readonly known: ReadonlySet<string>;
   /** Windows that began before this time are not compared. */
@@ -226,7 +214,6 @@ interface Compared {
   readonly isCounted: (player: string) => boolean;
   /** All players are counted. */
   readonly isWhole: boolean;
-  readonly damages: DamageList;
 }
 
 /**
@@ -256,8 +243,10 @@ class ErasedSums {
 
 async function compareAll(
   reader: Reader,
+  generation: number,
   counting: Counting,
-  { generation, known, since, unsure, erasing, boards, isCounted, isWhole, damages }: Compared,
+  { known, since, unsure, erasing, boards, isCounted, isWhole }: ComparisonRules,
+  damages: DamageList,
 ): Promise<{ compared: number; skipped: number }> {
   const expected = new Map<string, PlayerProgress>();
   for (const progress of counting.progress()) expected.set(keyOf(progress), progress);
