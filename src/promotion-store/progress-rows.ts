@@ -1,6 +1,5 @@
 /** Progress, attempts and leaderboards between slices: how they are read and written. */
 import { arrays } from '../postgres/binary-format';
-import type { Row } from '../postgres/pipeline';
 import type { Session, Statement } from '../postgres/transaction';
 import type { ProgressRow } from '../promotions/attainment';
 import { Attempts, type OrdinalAttempt } from '../promotions/attempts';
@@ -46,12 +45,33 @@ export async function loadProgress(
   await inParts(all, async (part) => {
     const { values, find } = byWindow(generation, part);
     for (const row of await session.query(LOAD, values)) {
-      const progress = find(Number(row[0]), row[1] ?? '');
-      if (progress === undefined || row[2] == null)
-        throw new RangeError(`nobody looked for a player of the window ${row[0]}`);
-      progress.rowPlace = row[2];
-      restore(progress, row);
-      if (row[3] === 't') attempted.push(progress);
+      const [
+        windowNo,
+        playerRef,
+        place,
+        hasAttempts,
+        attained,
+        score,
+        scoredNo,
+        item,
+        currency,
+        amount,
+        several,
+      ] = row;
+      const progress = find(Number(windowNo), playerRef ?? '');
+      if (progress === undefined || place == null)
+        throw new RangeError(`nobody looked for a player of the window ${windowNo}`);
+      progress.rowPlace = place;
+      progress.restore({
+        rows:
+          several == null
+            ? [{ item: item ?? '', currency: currency ?? '', value: BigInt(amount ?? 0) }]
+            : severalValuesOf(several),
+        attained: Number(attained ?? 0),
+        score: BigInt(score ?? 0),
+        scoredNo: scoredNo == null ? null : Number(scoredNo),
+      });
+      if (hasAttempts === 't') attempted.push(progress);
     }
   });
   await inParts(attempted, (part) => loadAttempts(session, generation, part));
@@ -142,23 +162,6 @@ function keysOf(generation: number, part: readonly PlayerProgress[]): unknown[] 
     arrays.int4(part.map(({ place }) => windowNoOf(place))),
     arrays.text(part.map(({ playerRef }) => playerRef)),
   ];
-}
-
-/** Columns are read by place: a slice has tens of thousands of rows, and a list of the rest costs memory. */
-function restore(progress: PlayerProgress, row: Row): void {
-  const scoredNo = row[6] ?? null;
-  progress.restore({
-    rows: valuesOfRow(row),
-    attained: Number(row[4] ?? 0),
-    score: BigInt(row[5] ?? 0),
-    scoredNo: scoredNo === null ? null : Number(scoredNo),
-  });
-}
-
-function valuesOfRow(row: Row): ProgressRow[] {
-  const several = row[10] ?? null;
-  if (several !== null) return severalValuesOf(several);
-  return [{ item: row[7] ?? '', currency: row[8] ?? '', value: BigInt(row[9] ?? 0) }];
 }
 
 /** @param json an array of the items, the currencies and the amounts */
