@@ -20,7 +20,7 @@ import {
   WEEKDAYS,
 } from '../promotions/definition';
 import { readBound } from '../promotions/local-time';
-import { type Check, checkBrand, checkName } from '../reference-file/checks';
+import { checkBrand, checkName } from '../reference-file/checks';
 import { type Mapping, type Slot, suggestion } from '../reference-file/reader';
 import { type FaultReport, type FilePlace, WHOLE_FILE } from '../reference-file/report';
 import type { Tree } from '../reference-file/tree';
@@ -143,7 +143,7 @@ export class PromotionReader {
 
   private common(node: Mapping, type: PromotionType | undefined) {
     const operator = this.operator(node);
-    const id = this.id(node, 'promotion', checkName, this.ids, operator ?? '');
+    const id = this.id(node, 'promotion', this.ids, operator ?? '');
     const brands = this.brands(node.get('brands'), operator);
     const timeZone = this.values.timeZone(node.get('time_zone'));
     const isUnzoned = node.get('time_zone').tree === undefined;
@@ -261,7 +261,7 @@ export class PromotionReader {
   private item(slot: Slot, operator: string, seen: Map<string, FilePlace>) {
     const node = this.values.mapping(slot, ENTRY_KEYS.items);
     if (node === undefined) return undefined;
-    const id = this.id(node, 'item', checkName, seen, '');
+    const id = this.id(node, 'item', seen);
     const need = this.number(node, 'need', 1, FILE_LIMITS.events, 'the number of items, such as 3');
     const per = this.values.amounts(node.get('per'), 'per: { EUR: "1.00" }');
     const stakes = this.stakes(node, operator);
@@ -313,15 +313,9 @@ export class PromotionReader {
   }
 
   /** @param seen the places of earlier ids by scope, all of which must differ; the method adds this one */
-  private id(
-    node: Mapping,
-    what: string,
-    check: Check,
-    seen: Map<string, FilePlace>,
-    scope: string,
-  ): string | undefined {
+  private id(node: Mapping, what: string, seen: Map<string, FilePlace>, scope = ''): string | undefined {
     const slot = this.values.required(node, 'id', `Give the ${what} an id.`);
-    const id = this.values.text(slot, check);
+    const id = this.values.text(slot, checkName);
     if (id === undefined) return undefined;
     const key = `${scope}/${id}`;
     const first = seen.get(key);
