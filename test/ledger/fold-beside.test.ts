@@ -7,11 +7,11 @@ import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import type { Fold } from '../../src/fold/fold';
 import type { Statement, Store } from '../../src/postgres/transaction';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { creditRound } from '../support/attributions';
 import { aPromotionFold, aRollupFold, foldAll } from '../support/folds';
 import { freshStore, type TestStore } from '../support/ledger';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 /** A usual run loses a connection at each fourth message. */
@@ -102,12 +102,7 @@ test.each(SUBJECTS)(
   '$fold: a connection that is lost at any message of a slice by two leaves nothing, and the next slice counts all [P16] [L5]',
   async ({ fold: name, make, shown }) => {
     const promotions = definitionsOf(...Object.values<string>(FLOWS));
-    await applyPromotions(
-      store.pool,
-      { promotions },
-      { by: 'anna', reason: null, takeover: 'next_window' },
-      () => true,
-    );
+    await applyDefinitions(store.pool, promotions);
     await readFeed(7);
     const before = make(store.pool, store.pool);
     await foldAll(before);

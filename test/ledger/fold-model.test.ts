@@ -8,7 +8,6 @@ import { type Fold, makeFold } from '../../src/fold/fold';
 import type { Row } from '../../src/postgres/pipeline';
 import type { Store, StoreConnection } from '../../src/postgres/transaction';
 import { inTransaction } from '../../src/postgres/transaction';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { readPromotionVersions } from '../../src/promotion-store/versions';
 import { forgetProgress } from '../simulation/fold-erasure';
@@ -27,6 +26,7 @@ import { asRole } from '../support/as-role';
 import { creditRound } from '../support/attributions';
 import { freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 const SEEDS = inRun({ usual: 1, long: 3, variable: 'PROMOTION_SEEDS' });
@@ -223,8 +223,7 @@ class Compared implements Store {
 }
 
 async function apply(...flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+  await applyDefinitions(store.pool, definitionsOf(...flows));
 }
 
 const FOLDED_TO = 'select max(after) from promo_store.fold_generations';

@@ -2,7 +2,6 @@
 import { makeFold } from '../../src/fold/fold';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { inTransaction } from '../../src/postgres/transaction';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { OldRecords } from '../../src/promotion-store/round-records';
@@ -10,6 +9,7 @@ import { asRole } from '../support/as-role';
 import { attribute, BONUS, NORMAL } from '../support/attributions';
 import { foldAll } from '../support/folds';
 import { aBet, aRefund, damagesOf, freshStore, type TestStore } from '../support/ledger';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 let store: TestStore;
@@ -23,8 +23,7 @@ const EURO =
   'id: sum, type: turnover_target, counts: bet, min_amount: { EUR: "1.00" }, target: { EUR: "5.00" }';
 
 async function apply(...flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover: 'recompute' } as const;
-  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+  await applyDefinitions(store.pool, definitionsOf(...flows), 'recompute');
 }
 
 /** Rounds with more than two entries are large. */

@@ -10,7 +10,6 @@ import { makeRandom, type Random } from '../../dev/random';
 import type { Fold } from '../../src/fold/fold';
 import { readPromotionCoverage } from '../../src/ledger/fold-coverage';
 import { inSnapshot } from '../../src/postgres/snapshot';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
 import type { Takeover } from '../../src/promotions/timeline';
 import { attribute, BONUS, NORMAL } from '../support/attributions';
@@ -27,6 +26,7 @@ import {
 } from '../support/ledger';
 import { foldOfLedger } from '../support/ledger-fold';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 let store: TestStore;
@@ -39,8 +39,7 @@ const SEEDS = inRun({ usual: 1, long: 4, variable: 'PROMOTION_SEEDS' });
 const READ = { applicationName: 'test', timeoutMs: 60_000 };
 
 async function apply(takeover: Takeover, ...flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover };
-  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+  await applyDefinitions(store.pool, definitionsOf(...flows), takeover);
 }
 
 const aFold = (rows?: number): Fold => aPromotionFold(store.pool, rows);

@@ -5,13 +5,13 @@ import { sleep } from '../../dev/servers/deadline';
 import type { Fold } from '../../src/fold/fold';
 import { inTransaction, type Session } from '../../src/postgres/transaction';
 import { readCountedRows } from '../../src/promotion-store/counted-rows';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import type { Takeover } from '../../src/promotions/timeline';
 import { creditRound } from '../support/attributions';
 import { aPromotionFold, foldAll, leadingFirstTo } from '../support/folds';
 import { aBet, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { foldOfLedger } from '../support/ledger-fold';
 import { eventBytes, FLOWS, feedOf } from '../support/promotion-feeds';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 let store: TestStore;
@@ -32,8 +32,7 @@ async function apply(...flows: readonly string[]): Promise<void> {
 }
 
 async function applyAs(takeover: Takeover, flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover };
-  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+  await applyDefinitions(store.pool, definitionsOf(...flows), takeover);
 }
 
 /** The state that the fold of files gives for all rows of the ledger. */

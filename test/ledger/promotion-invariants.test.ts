@@ -1,8 +1,8 @@
 /** I7 of promo.check_invariants(): silent on sound promotions, and each damage made by hand is named. */
 import type { Fold } from '../../src/fold/fold';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
 import { aBet, aRefund, damagesOf, freshStore, type TestStore } from '../support/ledger';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 const EACH = 'id: each, type: bet_count, target: 2, completes: each, confirm_after: PT1S';
@@ -18,8 +18,7 @@ beforeEach(async () => {
 afterEach(() => store.close());
 
 async function apply(...flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover: 'recompute' } as const;
-  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+  await applyDefinitions(store.pool, definitionsOf(...flows), 'recompute');
 }
 
 /** Folds until nothing is left, and once more, so that time passes. */

@@ -7,12 +7,12 @@ import { erasePlayer } from '../../src/ledger/operations';
 import { grantRoles, type Role } from '../../src/ledger/roles';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import type { Reader } from '../../src/postgres/transaction';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { type Recount, recountPromotions } from '../../src/promotion-store/recount';
 import { creditRound } from '../support/attributions';
 import { aPromotionFold, foldAll as foldUntilIdle } from '../support/folds';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
 import { DAILY_RACE, eventBytes, FLOWS, feedOf, LATE_CONFIRMED } from '../support/promotion-feeds';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
 import { RunningCommand } from '../support/worker';
@@ -29,8 +29,7 @@ const recount = (oneOf = 1): Promise<Recount> =>
   inSnapshot(store.url, READ, (reader) => recountPromotions(reader, oneOf));
 
 async function apply(...flows: readonly string[]): Promise<void> {
-  const application = { by: 'anna', reason: null, takeover: 'recompute' } as const;
-  await applyPromotions(store.pool, { promotions: definitionsOf(...flows) }, application, () => true);
+  await applyDefinitions(store.pool, definitionsOf(...flows), 'recompute');
 }
 
 const aFold = (rows?: number): Fold => aPromotionFold(store.pool, rows);

@@ -3,11 +3,11 @@ import { until } from '../../dev/servers/deadline';
 import { erasePlayer } from '../../src/ledger/operations';
 import { dropMonthsBefore, planRetention } from '../../src/ledger/retention';
 import { inSnapshot } from '../../src/postgres/snapshot';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
 import { aPromotionFold, aRollupFold, foldAll } from '../support/folds';
 import { aBet, aRefund, freshStore, type TestStore, withClient } from '../support/ledger';
 import { makeMonth, monthBefore, moveBack } from '../support/old-months';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 const BY = { requestedBy: 'ops@desk' };
@@ -41,8 +41,7 @@ test('retention in the middle of a rebuild, refunds of both months and an erasur
     'id: all, type: bet_count, target: 2, completes: each',
     'id: daily, type: bet_count, target: 1, completes: each, window: { every: day }, time_zone: UTC',
   );
-  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-  await applyPromotions(store.pool, { promotions }, application, () => true);
+  await applyDefinitions(store.pool, promotions);
   const acme = store.partition('acme');
   await acme.read(bet('old-1'), bet('old-2'), bet('old-3'), bet('edge-1', 'edge'));
   await moveBack(store, 2, 'old-1', 'old-2', 'old-3', 'edge-1');
@@ -79,8 +78,7 @@ async function aRebuildInTheMiddle() {
   for (const months of [3, 2, 1]) await makeMonth(store, months);
   // The window begins after the dropped month, and has bets that were claimed for it before.
   const promotions = definitionsOf('id: all, type: bet_count, target: 2, completes: each');
-  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-  await applyPromotions(store.pool, { promotions }, application, () => true);
+  await applyDefinitions(store.pool, promotions);
   const acme = store.partition('acme');
   await acme.read(bet('old-1'), bet('old-2'));
   await moveBack(store, 2, 'old-1', 'old-2');
@@ -126,8 +124,7 @@ test('promotions that are applied before a month is dropped count the kept month
     'id: all, type: bet_count, target: 3, completes: each',
     'id: more, type: bet_count, target: 10, completes: each',
   );
-  const application = { by: 'anna', reason: null, takeover: 'recompute' } as const;
-  await applyPromotions(store.pool, { promotions }, application, () => true);
+  await applyDefinitions(store.pool, promotions, 'recompute');
   await dropMonthsBefore(store.url, BY, await firstOf(1));
   await foldAll(fold, 3);
   expect(await store.rows(PROGRESS)).toEqual([

@@ -1,22 +1,16 @@
 /** The records by which a refund finds the entries of its round (P11). */
 import { makeFold } from '../../src/fold/fold';
 import { inTransaction } from '../../src/postgres/transaction';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { makePromotionResults } from '../../src/promotion-store/results';
 import { OldRecords } from '../../src/promotion-store/round-records';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
-import { foldPromotions } from '../support/promotion-progress';
+import { applyDefinitions, foldPromotions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 
 let store: TestStore;
 beforeEach(async () => {
   store = await freshStore();
-  await applyPromotions(
-    store.pool,
-    { promotions: definitionsOf('id: bets, type: bet_count, target: 100') },
-    { by: 'anna', reason: null, takeover: 'next_window' },
-    () => true,
-  );
+  await applyDefinitions(store.pool, definitionsOf('id: bets, type: bet_count, target: 100'));
 });
 afterEach(() => store.close());
 

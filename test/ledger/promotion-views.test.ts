@@ -1,6 +1,5 @@
 /** The views and functions of promotions: equal to the code that folds, and sentences for people. */
 import { makeRandom } from '../../dev/random';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { PromotionFold } from '../../src/promotions/fold';
 import { MISS_REASONS, matchEntry } from '../../src/promotions/matching';
 import { PREVIEW_REASONS } from '../../src/promotions/preview';
@@ -17,7 +16,7 @@ import {
 } from '../support/ledger';
 import { ledgerEntries } from '../support/ledger-entries';
 import { eventBytes, FLOWS, feedOf, VERSIONS } from '../support/promotion-feeds';
-import { foldPromotions } from '../support/promotion-progress';
+import { applyDefinitions, foldPromotions } from '../support/promotion-progress';
 import { definitionsOf, versionsOf } from '../support/promotions';
 
 let store: TestStore;
@@ -28,13 +27,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const apply = (...flows: readonly string[]) =>
-  applyPromotions(
-    store.pool,
-    { promotions: definitionsOf(...flows) },
-    { by: 'anna', reason: null, takeover: 'next_window' },
-    () => true,
-  );
+const apply = (...flows: readonly string[]) => applyDefinitions(store.pool, definitionsOf(...flows));
 
 const ALL = `'-infinity', 'infinity'`;
 

@@ -4,8 +4,8 @@ import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { grantRoles } from '../../src/ledger/roles';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
 import { killWorkers, RunningCommand } from '../support/worker';
@@ -21,8 +21,7 @@ beforeEach(async () => {
   role = await makeRole(store.url, 'promotions');
   await grantRoles(store.url, [{ role: 'promotions', name: role.name }]);
   const promotions = definitionsOf('id: bets, type: bet_count, target: 1, completes: each');
-  const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-  await applyPromotions(store.pool, { promotions }, application, () => true);
+  await applyDefinitions(store.pool, promotions);
 });
 afterEach(async () => {
   await killWorkers();

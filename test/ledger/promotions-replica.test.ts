@@ -2,9 +2,9 @@
 import { until } from '../../dev/servers/deadline';
 import { grantRoles } from '../../src/ledger/roles';
 import { inSnapshot } from '../../src/postgres/snapshot';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { recountPromotions } from '../../src/promotion-store/recount';
 import { aBet, aRefund, freshStore } from '../support/ledger';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 import { makeRole } from '../support/roles';
 import { keepStandby, withOwnPostgres } from '../support/servers';
@@ -30,8 +30,7 @@ test('a standby that was behind takes over, and one of two processes is killed: 
       'id: bets, type: bet_count, target: 2, completes: each',
       'id: race, type: leaderboard, points: [{ counts: bet, points: 5 }]',
     );
-    const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-    await applyPromotions(store.pool, { promotions }, application, () => true);
+    await applyDefinitions(store.pool, promotions);
     const start = () => new RunningCommand(['promotions'], { DATABASE_URL: role.url, HTTP_PORT: '0' });
     const untilCounted = () =>
       until('all is counted', WITHIN_MS, () =>

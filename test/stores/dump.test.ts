@@ -7,7 +7,6 @@ import { promisify } from 'node:util';
 import type { Servers } from '../../dev/servers';
 import { until } from '../../dev/servers/deadline';
 import { runMigrations } from '../../src/ledger/migrate';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { grantTestRoles } from '../support/as-role';
 import { aPromotionFold, aRollupFold, foldAll } from '../support/folds';
 import {
@@ -21,6 +20,7 @@ import {
   withClient,
 } from '../support/ledger';
 import { testWhere } from '../support/needed';
+import { applyDefinitions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 import { ownServers } from '../support/servers';
 import { findDumpTools } from '../support/toolchains';
@@ -103,8 +103,7 @@ testWhere(findDumpTools())(
     try {
       const first = await freshStore({ server: await start() });
       await first.rows(BURN_NUMBERS);
-      const application = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-      await applyPromotions(first.pool, { promotions: PROMOTIONS }, application, () => true);
+      await applyDefinitions(first.pool, PROMOTIONS);
       await first
         .partition('acme')
         .read(

@@ -15,11 +15,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
-import { applyPromotions } from '../../src/promotion-store/documents';
 import { aBet, aLogin, aRefund, aSettledOf, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { rowsOf, withClient } from '../support/ledger';
-import { foldPromotions } from '../support/promotion-progress';
+import { applyDefinitions, foldPromotions } from '../support/promotion-progress';
 import { definitionsOf } from '../support/promotions';
 import { RunningCommand } from '../support/worker';
 import { inOwnWorld, type World } from './world';
@@ -99,8 +98,7 @@ test('a restored store is behind its group: verify reports it, and workers repai
         const [[label] = []] = await rowsOf(client, 'select labelfile from pg_backup_stop()');
         writeFileSync(join(backup, 'backup_label'), label ?? '');
       });
-      const byAnna = { by: 'anna', reason: null, takeover: 'next_window' } as const;
-      await applyPromotions(world.pool, { promotions: PROMOTIONS }, byAnna, () => true);
+      await applyDefinitions(world.pool, PROMOTIONS);
       const bet = aBet({ event_id: 'between', round_id: 'r-1' });
       await send(
         [0, bet],
