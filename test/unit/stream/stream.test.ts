@@ -1196,12 +1196,12 @@ describe('the next batch of a partition', () => {
   /** A partition with one batch a record, which the test ends. */
   async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const begun: string[] = [];
-    const tries: { whenSent: WhenSent; end: (undecided?: Error) => void }[] = [];
+    const tries: { whenSent: WhenSent; end: (undecided?: Error, decided?: number) => void }[] = [];
     const decide: Decide = (_, envelopes, expectedUpTo, whenSent = NOBODY) => {
       begun.push(`${envelopes.map(({ offset }) => offset).join(',')} behind ${expectedUpTo}`);
       return new Promise((resolve) => {
-        const end = (undecided: Error | null = null) =>
-          resolve({ answers: undecided === null ? envelopes.map(answer) : [], undecided });
+        const end = (undecided: Error | null = null, decided = undecided === null ? envelopes.length : 0) =>
+          resolve({ answers: envelopes.slice(0, decided).map(answer), undecided });
         tries.push({ whenSent, end });
       });
     };
@@ -1223,7 +1223,8 @@ describe('the next batch of a partition', () => {
         for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, MEBIBYTE);
       },
       send: (nth: number, sent: keyof WhenSent = 'all') => told(nth, ({ whenSent }) => whenSent[sent]()),
-      end: (nth: number, undecided?: Error) => told(nth, ({ end }) => end(undecided)),
+      end: (nth: number, undecided?: Error, decided?: number) =>
+        told(nth, ({ end }) => end(undecided, decided)),
     };
   }
 
@@ -1445,6 +1446,30 @@ describe('the next batch of a partition', () => {
     expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 6']);
   });
 
+  it('begins again if the one before is decided in part, while its verdicts are published [U1] [U2]', async () => {
+    const publication = Promise.withResolvers<void>();
+    const { begun, clock, source, state, decided, deliverLarge, send, end } = await aPartition({
+      batchEvents: 2,
+      publish: async (_, answers) => {
+        if (answers.some(({ offset }) => offset === 2)) await publication.promise;
+      },
+    });
+    deliverLarge(0, 7);
+    await send(0);
+    await end(0);
+    await send(1);
+    await send(2);
+    expect(begun).toEqual(['0,1 behind 0', '2,3 behind 2', '4,5 behind 4']);
+    await end(1, TIMEOUT, 1);
+    await end(2);
+    publication.resolve();
+    await clock.pass(0);
+    state.decide = decideAll;
+    await clock.pass(SECOND + BETWEEN_COMMITS);
+    expect(decided.slice(5)).toEqual(['t/0 3', 't/0 4', 't/0 5', 't/0 6', 't/0 7']);
+    expect(source.commits.at(-1)).toBe('t/0 8');
+  });
+
   it('is retried like any other if it cannot be decided itself [U2]', async () => {
     const { begun, clock, source, state, send, end } = await isAtTheSecond();
     await send(2);
@@ -1651,6 +1676,22 @@ describe('a store that has lost decided events', () => {
     expect(source.notes).toEqual([4, 2, 6]);
     expect(clock.waits).toEqual([]);
     expect(stream.undecided()).toEqual([]);
+  });
+
+  it('is asked by the first batch for all that it has decided before [U1]', async () => {
+    const { held, ...store } = aStore();
+    const expected: (number | undefined)[] = [];
+    const decide: Decide = (from, envelopes, expectedUpTo, whenSent) => {
+      expected.push(expectedUpTo);
+      return store.decide(from, envelopes, expectedUpTo, whenSent);
+    };
+    const { clock, assign, begin, deliver } = setUp({ ...store, decide });
+    held.upTo = 3;
+    await assign(0);
+    begin(0, null, 3);
+    deliver(0, [3, 4]);
+    await clock.pass(0);
+    expect(expected).toEqual([3]);
   });
 
   it('is noticed by the note that the worker before has committed with the offset [U1]', async () => {
