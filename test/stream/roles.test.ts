@@ -57,8 +57,8 @@ test('the migrator migrates and grants, the writer decides a feed, the reader ve
     await withClient(roles.migrator.url, (client) => client.query(printed.join('\n')));
     const more = ['--reader', roles.reader.name, '--janitor', roles.janitor.name];
     expect(await run(['grant', ...more], owner)).toEqual([
-      `${roles.reader.name} is a reader`,
-      `${roles.janitor.name} is a janitor`,
+      `reader: ${roles.reader.name}`,
+      `janitor: ${roles.janitor.name}`,
       `any role of the server may still connect to the database: only its owner ${new URL(database.url).username} can revoke that`,
       'As the owner of the database, check the roles in these statements, and run:',
       expect.stringMatching(/^ {2}grant connect on database "\w+" to "\w+", "\w+", "\w+";$/),

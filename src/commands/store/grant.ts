@@ -27,7 +27,7 @@ export async function grant(grantees: readonly Grantee[], print: boolean): Promi
     console.error(`${error.message}\nnothing was granted`);
     return FAILED;
   }
-  for (const { role, name } of grantees) console.log(`${name} is a ${role}`);
+  for (const { role, name } of grantees) console.log(`${role}: ${name}`);
   for (const line of linesOf(right)) console.log(line);
   return DONE;
 }
