@@ -100,11 +100,13 @@ export async function countVersions(
   for (const each of stored) {
     const version = cache.compile(each);
     const known = counted.get(keyOfVersion(each));
-    const isKnown = known !== undefined;
-    if (isKnown ? isBroughtBack(known, version, newestAt) : beginsBefore(version, newestAt))
-      late.push(`${each.definition.operator}/${each.definition.id}`);
-    if (isKnown || !beginsBefore(version, newestAt)) versions.push(version);
-    if (isKnown ? known !== each.removedAt : !beginsBefore(version, newestAt)) changed.push(version);
+    const missesRows =
+      known === undefined ? beginsBefore(version, newestAt) : isBroughtBack(known, version, newestAt);
+    if (missesRows) late.push(`${each.definition.operator}/${each.definition.id}`);
+    // A further generation counts it from its begin on.
+    if (known === undefined && missesRows) continue;
+    versions.push(version);
+    if (known !== each.removedAt) changed.push(version);
   }
   if (changed.length > 0)
     await session.query(COUNT, [
