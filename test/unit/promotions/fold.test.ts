@@ -276,6 +276,20 @@ describe('collect_items', () => {
     expect(after(both, [settled('g1')]).values).toBe('a 1, b 1');
     expect(missOf(GEMS, settled('g9'))).toBe('game_not_listed');
   });
+
+  const RUBY = '{ id: ruby, games: [g1], need: 2 }';
+  const PEARL = '{ id: pearl, games: [g2], need: 2, per: { EUR: "0.70" } }';
+  test.each([
+    [RUBY, PEARL],
+    [PEARL, RUBY],
+  ])(
+    'of several items, the one that the event came nearest gives the reason: %s, %s [P9] [P18]',
+    (...items) => {
+      const flow = `id: x, type: collect_items, items: [${items.join(', ')}]`;
+      expect(missOf(flow, { kind: 'settled', game: 'g2', currency: 'USD' })).toBe('currency_without_target');
+      expect(missOf(flow, { kind: 'settled', game: 'g1', currency: 'USD' })).toBe('counts');
+    },
+  );
 });
 
 describe('leaderboard', () => {

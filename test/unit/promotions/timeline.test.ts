@@ -146,6 +146,7 @@ test.each([
   ['counts', [['target: 1']], 1, undefined],
   ['begins later', [['target: 1, from: 2026-12-04T00:00Z']], 1, undefined],
   ['is over', [['target: 1, to: 2026-12-03T12:00Z']], 1, undefined],
+  ['is over', [['target: 1, from: 2026-12-01T00:00Z, to: 2026-12-03T12:00Z']], 1, undefined],
   ['counts', [['target: 1'], ['target: 2', 'recompute']], 2, undefined],
 ] as const)('a promotion %s at a time: %j [P17]', (state, definitions, version, next) => {
   const found = promotionStateOf(timelineOf(definitions), AT);
