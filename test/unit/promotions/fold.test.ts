@@ -313,6 +313,17 @@ describe('leaderboard', () => {
     expect(scores(ledger)).toEqual([]);
   });
 
+  test('more points are before fewer, however late they come [P10]', () => {
+    const ledger = new LedgerRows();
+    for (const [player, amount] of [
+      ['a', 200n],
+      ['b', 100n],
+      ['c', 300n],
+    ] as const)
+      ledger.entry({ player, amount });
+    expect(scores(ledger)).toEqual(['1 c 6', '2 a 4', '3 b 2']);
+  });
+
   test('of equal points, the player who had them first is before the other [P10]', () => {
     const ledger = new LedgerRows();
     ledger.entry({ player: 'late', amount: 100n });
