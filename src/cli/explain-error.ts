@@ -259,9 +259,9 @@ function isUnreachable({ code, message }: Cause): boolean {
   return UNREACHABLE.test(code) || /^connect E[A-Z]+/.test(message);
 }
 
-/** Whether a connection or an answer timed out. */
+/** Whether a connection broke, or timed out. */
 function isTimeout({ message }: Cause): boolean {
-  return /timeout expired|timeout exceeded|connection timeout|Connection terminated|Query read timeout|no answer within/i.test(
+  return /timeout expired|timeout exceeded|connection timeout|Connection terminated|is not queryable|Query read timeout|no answer within/i.test(
     message,
   );
 }

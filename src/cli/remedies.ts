@@ -92,6 +92,7 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
     'A person or a deadline cancelled the statement. Try again, or raise the deadline: statement_timeout or transaction_timeout.',
   ],
   ['25P04', null, 'Raise transaction_timeout, which is set for the user, the database or in DATABASE_URL.'],
+  ['57P01', null, 'Somebody ended the session, or stopped the server. Try again once the server runs.'],
   ['57P03', null, 'Try again in a moment.'],
 ];
 

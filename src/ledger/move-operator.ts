@@ -266,7 +266,8 @@ async function stream(from: Client, to: Client, step: CopyStep, source: string):
       inserted.catch(() => undefined);
     }
   } finally {
-    await from.query('rollback');
+    // Where the session is gone, its own error says why, and the next query fails.
+    await from.query('rollback').catch(() => undefined);
   }
 }
 

@@ -1,5 +1,7 @@
 /** The move of an operator between two stores: its events keep their verdicts, and count once. */
 
+import { until } from '../../dev/servers/deadline';
+import { explain } from '../../src/cli/explain-error';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { cancelMove, type MoveRequest, moveOperator, planMove } from '../../src/ledger/move-operator';
 import { isOfReceivingStore } from '../../src/ledger/move-stores';
@@ -274,6 +276,36 @@ test('an error names the store', async () => {
   await a.rows('alter table promo_store.moves rename to away');
   expect(await isOfReceiver({})).toBe(false);
   for (const store of [a, b]) await store.rows('alter table promo_store.away rename to moves');
+});
+
+test('a session that ends during the copy is an unreachable store, and the next run goes on', async () => {
+  await decideInA();
+  const before = await shown(a, 'acme');
+  await leaveA();
+  await b.rows(
+    `create function wait() returns trigger language plpgsql as 'begin perform pg_sleep(0.5); return new; end'`,
+  );
+  await b.rows(
+    'create trigger wait before insert on promo_store.history for each row execute function wait()',
+  );
+  const failure = moveOperator(request()).then(
+    () => null,
+    (error: unknown) => explain(error).message,
+  );
+  await until('history is copied', 60_000, async () => {
+    const copying = await b.rows(
+      `select from pg_stat_activity where datname = current_database() and query like 'insert into promo_store.history%' and state = 'active'`,
+    );
+    return copying.length > 0;
+  });
+  await a.rows(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'promo-intake-move'`,
+  );
+  expect(await failure).toMatch(/^Postgres (cannot be reached|answered): .*\. [A-Z]/);
+  await b.rows('drop trigger wait on promo_store.history');
+  await moveOperator(request());
+  await arriveInB();
+  expect(await shown(b, 'acme')).toEqual(before);
 });
 
 test('an operator that shares a topic cannot leave, and a topic without its records stays', async () => {

@@ -68,7 +68,7 @@ async function moveNow(options: Options): Promise<number> {
 /** An error of the receiving store, with the address that a person has to look at. */
 function explained(error: unknown, file: string): unknown {
   if (!isOfReceivingStore(error)) return error;
-  const problem = explain(error).message.replace(', or DATABASE_PASSWORD', '');
+  const problem = explain(error.cause).message.replace(', or DATABASE_PASSWORD', '');
   return new Unable(`the receiving store: ${problem.replaceAll('DATABASE_URL', `the address in ${file}`)}`);
 }
 

@@ -198,6 +198,11 @@ describe('an error that a person can resolve is a sentence with the remedy', () 
   test.each([
     ['a refused connection', refused, /^Postgres cannot be reached: connect ECONNREFUSED .* DATABASE_URL/],
     ['an error of the store', new StoreError('connect', refused), /^Postgres cannot be reached/],
+    [
+      'a session that is gone',
+      error('Client has encountered a connection error and is not queryable', {}),
+      /^Postgres cannot be reached: Client .* DATABASE_URL/,
+    ],
     ['several attempts', new AggregateError([refused]), /^Postgres cannot be reached: connect ECONNREFUSED/],
     [
       'a wrong password',
