@@ -21,6 +21,11 @@ const amounts = (title: string, description: string, example: string) => ({
 const listOf = (title: string, description: string, items: string) => ({
   ...{ title, description, type: 'array', minItems: 1, items: refTo(items) },
 });
+/** An object that may have no other keys. @param rest its properties, and conditions on them */
+const closed = (title: string, description: string, required: readonly string[], rest: object) => ({
+  ...{ title, description, type: 'object', additionalProperties: false, required },
+  ...rest,
+});
 
 /** The keys of all types, in their order. */
 const COMMON = {
@@ -208,30 +213,21 @@ function propertiesOf(
 
 function typeSchema(type: PromotionType): object {
   const { title, description, required, keys } = TYPES[type];
-  return {
-    ...{ title, description, type: 'object', additionalProperties: false },
-    required: ['id', 'operator', 'type', ...required],
+  return closed(title, description, ['id', 'operator', 'type', ...required], {
     dependentRequired: { window: ['time_zone'] },
     properties: {
       ...COMMON,
       type: { title: 'Type', description, const: type },
       ...propertiesOf(OWN_KEYS[type], keys),
     },
-  };
+  });
 }
 
 const perOf = (what: string) =>
   amounts('Per', `The amount that makes ${what}, by currency. The default is one for each event.`, '1.00');
 
 const DEFINITIONS = {
-  item: {
-    ...{
-      title: 'Item',
-      description: 'An item of the collection.',
-      type: 'object',
-      additionalProperties: false,
-    },
-    required: ['id', 'need'],
+  item: closed('Item', 'An item of the collection.', ['id', 'need'], {
     properties: propertiesOf(ENTRY_KEYS.items, {
       id: {
         ...{ title: 'Item id', description: 'Unique in the promotion.', ...refTo('name') },
@@ -240,20 +236,13 @@ const DEFINITIONS = {
       need: whole('Need', 'The number of items that a player needs.', FILE_LIMITS.events, 3),
       per: perOf('one item'),
     }),
-  },
-  points: {
-    ...{
-      title: 'Points',
-      description: 'Events that give points.',
-      type: 'object',
-      additionalProperties: false,
-    },
-    required: ['counts', 'points'],
+  }),
+  points: closed('Points', 'Events that give points.', ['counts', 'points'], {
     properties: propertiesOf(ENTRY_KEYS.points, {
       per: perOf('the points'),
       points: whole('Points', 'The number of points.', FILE_LIMITS.points, 1),
     }),
-  },
+  }),
   amounts: {
     title: 'Amounts',
     description: 'By currency code, in major units, as text. Above zero.',
