@@ -2,9 +2,9 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
+import { limitLines } from '../lib/line-limit';
 import { type Html, html } from '../markup/html';
 import { StoreError } from '../postgres/errors';
-import { limitSenderLines } from '../telemetry/sender-lines';
 import { frame } from './layout';
 import { anomaliesPage } from './pages/anomalies';
 import { connectionsPage } from './pages/connections';
@@ -100,7 +100,7 @@ type Handle = (request: ConsoleRequest) => Promise<ConsoleAnswer>;
 
 export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
   const { tokens, wrongTokens, openPage, wallNow, clock, logger, metrics } = deps;
-  const logLimited = limitSenderLines(logger, clock);
+  const logLimited = limitLines(logger, clock);
   /** The pages of the answers that have one, for the metrics. */
   const pages = new WeakMap<ConsoleAnswer, string>();
   const nowSeconds = () => Math.floor(wallNow() / 1_000);
@@ -124,7 +124,7 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     if (scope !== undefined) return scope;
     wrongTokens.note(sender);
     metrics.consoleWrongTokens.inc();
-    logLimited('token', sender, { sender }, 'wrong token of the console');
+    logLimited(`token ${sender}`, { sender }, 'wrong token of the console');
     return signIn(401, 'This token is not known. Ask support for the token of your operator.');
   }
 
@@ -137,7 +137,7 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     const scope = readToken(token, sender);
     if ('status' in scope) return scope;
     const { operator } = scope;
-    logLimited('session', operator, { operator }, 'session of the console started', 'info');
+    logLimited(`session ${operator}`, { operator }, 'session of the console started', 'info');
     const session = makeSession(scope, token, nowSeconds());
     return redirect(
       ownAddress(form.get('to')),
@@ -172,7 +172,7 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
         );
       // The message of the store could name another operator's data.
       const line = { error: messageOf(error), operator: scope.operator, path: pathname };
-      logLimited('page', scope.operator, line, 'cannot show a page of the console', 'error');
+      logLimited(`page ${scope.operator}`, line, 'cannot show a page of the console', 'error');
       const isStore = error instanceof StoreError;
       return failed(
         isStore ? 503 : 500,

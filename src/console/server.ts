@@ -4,11 +4,11 @@ import type { Logger } from 'pino';
 import { type Addresses, networkOf, plainAddress } from '../lib/address';
 import { systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
+import { limitLines } from '../lib/line-limit';
 import { readUpTo } from '../lib/read-limited';
 import { useOriginForm } from '../lib/request-target';
 import { limitConnections } from '../telemetry/connections';
 import { listenAt } from '../telemetry/health-server';
-import { limitSenderLines } from '../telemetry/sender-lines';
 import type { ConsoleAnswer, ConsoleRequest } from './handler';
 
 /** A form has a token and an address. */
@@ -75,12 +75,12 @@ export async function serveConsole(
     send(response, answer, method === 'HEAD');
   }
 
-  const logLimited = limitSenderLines(logger, systemClock);
+  const logLimited = limitLines(logger, systemClock);
   const connections = limitConnections({
     most: MAX_CONNECTIONS,
     anAddress: MAX_CONNECTIONS_AN_ADDRESS,
     isProxy: addresses.isProxy,
-    onDropped: (sender) => logLimited('dropped', sender, { sender }, 'connection of the console dropped'),
+    onDropped: (sender) => logLimited(sender, { sender }, 'connection of the console dropped'),
   });
   const server = createServer(LIMITS, (request, response) => {
     connections.answering(request, response, ANSWER_WITHIN_MS);

@@ -4,9 +4,9 @@ import type { Logger } from 'pino';
 import { kindCode } from '../domain/event/event';
 import { at } from '../lib/at';
 import { type Clock, secondsSince } from '../lib/clock';
+import { limitLines } from '../lib/line-limit';
 import { keyOf } from '../lib/topic-partition';
 import type { Metrics } from '../telemetry/metrics';
-import { limitSenderLines } from '../telemetry/sender-lines';
 import { type Answer, isPartition, type Origin } from './delivery';
 import type { Intake } from './intake';
 import { letterCause } from './letter-detail';
@@ -63,7 +63,7 @@ export function observed(
 }
 
 export type ObserveAnswers = (origin: Origin, answers: readonly Answer[]) => void;
-type LogLine = ReturnType<typeof limitSenderLines>;
+type LogLine = ReturnType<typeof limitLines>;
 
 /**
  * Returns a function that counts each answer once, with one increment for each combination of labels. It logs
@@ -72,7 +72,7 @@ type LogLine = ReturnType<typeof limitSenderLines>;
  * The answers of one call are of one partition, or of one webhook connection.
  */
 export function makeObserveAnswers({ metrics, logger, clock }: Observers): ObserveAnswers {
-  const logLimited = limitSenderLines(logger, clock);
+  const logLimited = limitLines(logger, clock);
   return (origin, answers) => observeAnswers(metrics, logLimited, origin, answers);
 }
 
@@ -125,8 +125,7 @@ function observeAnswers(
     const isDeadLetter = reason !== 'no_idempotency_key';
     if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
     logLimited(
-      reason,
-      isPartition(origin) ? keyOf(origin) : origin.connectionId,
+      `${reason} ${isPartition(origin) ? keyOf(origin) : origin.connectionId}`,
       {
         ...{ ...origin, reason, records: offsets.length },
         // A request has no offsets that identify its events.

@@ -27,10 +27,11 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
+import { systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
+import { limitLines } from '../lib/line-limit';
 import { firstHeader } from '../lib/record-header';
 import type { TopicPartition } from '../lib/topic-partition';
-import { limitRate } from '../telemetry/logger';
 import { TRANSACTION_STEPS, type TransactionStep } from '../telemetry/metrics';
 import type { Envelope, Section } from './delivery';
 import type { Intake, IntakeResult } from './intake';
@@ -43,8 +44,6 @@ import { undecidedCause } from './undecided';
 export const MAX_LINKS = 128;
 /** The length of the part that every version of `traceparent` shares: version, trace, span and flags. */
 const TRACEPARENT_BYTES = 55;
-/** Errors of the export are logged at most once in this interval, with the number of suppressed errors. */
-const LOG_INTERVAL_MS = 60_000;
 
 type Decides = Pick<Intake, 'decide'>;
 
@@ -89,9 +88,8 @@ export interface TracingOptions {
  * The SDK itself reads OpenTelemetry's variables for the endpoint, the sampling ratio and the queue length.
  */
 export function makeTracing({ groupId, version, headers }: TracingOptions, logger: Logger): Tracing {
-  const warn = limitRate<string>(LOG_INTERVAL_MS, (error, suppressed) =>
-    logger.warn({ error, suppressed }, 'cannot send some or all traces'),
-  );
+  const logLimited = limitLines(logger, systemClock);
+  const warn = (error: string) => logLimited('export', { error }, 'cannot send some or all traces');
   diag.setLogger(
     { error: warn, warn, info: warn, debug: warn, verbose: warn },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },

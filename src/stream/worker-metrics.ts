@@ -3,10 +3,10 @@
  * scrape.
  */
 import type { Logger } from 'pino';
-import { type OnThrottled, THROTTLED_REQUESTS, type Throttled } from '../kafka/port';
-import { secondsSince } from '../lib/clock';
+import { type OnThrottled, THROTTLED_REQUESTS } from '../kafka/port';
+import { secondsSince, systemClock } from '../lib/clock';
+import { limitLines } from '../lib/line-limit';
 import type { LookUps } from '../schema-registry/wire-format';
-import { limitRate } from '../telemetry/logger';
 import { type Metrics, type TransactionStep, UNDECIDED_CAUSES } from '../telemetry/metrics';
 import type { Stream } from './stream';
 
@@ -20,8 +20,6 @@ export function makeStepTimer({ stepSeconds }: Metrics): (step: TransactionStep)
   };
 }
 
-/** A broker with a quota throttles several times a second. */
-const THROTTLED_LOG_EVERY_MS = 60_000;
 /**
  * A quota that lets records through answers a fetch in full at least this often. A fetch that waits longer
  * may never be answered with records.
@@ -32,28 +30,24 @@ const FETCHES_THROTTLED_LONG_MS = 60_000;
  * Counts the time for which brokers throttle this process. Logs it once a minute for each kind of request.
  */
 export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Logger): OnThrottled {
-  const logs = new Map(
-    THROTTLED_REQUESTS.map((request) => {
-      // A counter that does not exist yet cannot be seen to rise.
-      kafkaThrottledSeconds.inc({ request }, 0);
-      const log = ({ broker, ms }: Throttled, suppressed: number) =>
-        logger.warn(
-          { request, broker, throttleMs: ms, suppressed },
-          'Kafka throttles requests of this process by a quota',
-        );
-      return [request, limitRate(THROTTLED_LOG_EVERY_MS, log)];
-    }),
-  );
-  const logLong = limitRate(THROTTLED_LOG_EVERY_MS, ({ broker, ms, everyFetchForMs }: Throttled) =>
-    logger.error(
+  // A counter that does not exist yet cannot be seen to rise.
+  for (const request of THROTTLED_REQUESTS) kafkaThrottledSeconds.inc({ request }, 0);
+  // A broker with a quota throttles several times a second.
+  const logLimited = limitLines(logger, systemClock);
+  return ({ request, broker, ms, everyFetchForMs }) => {
+    kafkaThrottledSeconds.inc({ request }, ms / 1000);
+    logLimited(
+      request,
+      { request, broker, throttleMs: ms },
+      'Kafka throttles requests of this process by a quota',
+    );
+    if (everyFetchForMs < FETCHES_THROTTLED_LONG_MS) return;
+    logLimited(
+      'every fetch',
       { broker, throttleMs: ms, everyFetchForMs },
       'Kafka throttles every fetch, and no record arrives: raise the quota. A batch larger than ten seconds of consumer_byte_rate never arrives',
-    ),
-  );
-  return (throttled) => {
-    kafkaThrottledSeconds.inc({ request: throttled.request }, throttled.ms / 1000);
-    logs.get(throttled.request)?.(throttled);
-    if (throttled.everyFetchForMs >= FETCHES_THROTTLED_LONG_MS) logLong(throttled);
+      'error',
+    );
   };
 }
 

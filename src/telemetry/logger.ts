@@ -22,23 +22,3 @@ function reportDropped(lines: number, error: string): string {
   const msg = 'log lines dropped while the log could not be written';
   return `${JSON.stringify({ level: 'warn', time, lines, error, msg })}\n`;
 }
-
-/**
- * Rate-limits a log line: the first is logged at once, the next one after the interval says how many were
- * suppressed.
- *
- * @param log receives the item and the number of suppressed ones since its last call
- */
-export function limitRate<T>(everyMs: number, log: (item: T, suppressed: number) => void): (item: T) => void {
-  let loggedAt = Number.NEGATIVE_INFINITY;
-  let suppressed = 0;
-  return (item) => {
-    if (performance.now() - loggedAt < everyMs) {
-      suppressed++;
-      return;
-    }
-    log(item, suppressed);
-    loggedAt = performance.now();
-    suppressed = 0;
-  };
-}

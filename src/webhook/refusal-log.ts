@@ -5,8 +5,8 @@
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../lib/clock';
+import { limitLines } from '../lib/line-limit';
 import type { Metrics, UndecidedCause } from '../telemetry/metrics';
-import { limitSenderLines } from '../telemetry/sender-lines';
 import { REFUSALS, type Refusal } from './responses';
 
 /** The origin of a request. */
@@ -48,7 +48,7 @@ export interface ReportsDeps {
 }
 
 export function makeReports({ logger, metrics, clock, onRefused }: ReportsDeps) {
-  const logLimited = limitSenderLines(logger, clock);
+  const logLimited = limitLines(logger, clock);
   const countRefusal = (status: number, token: string, connection: string) =>
     metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
@@ -58,30 +58,30 @@ export function makeReports({ logger, metrics, clock, onRefused }: ReportsDeps) 
       const { status, token, body } = refusal;
       countRefusal(status, token, connectionId ?? '');
       const line = { requestId, address, connectionId, isSigned, status, answer: body };
-      logLimited(`${status} ${token}`, connectionId ?? address, line, 'request refused');
+      logLimited(`${status} ${token} ${connectionId ?? address}`, line, 'request refused');
     },
     /** @param connectionIds ids with a signed request over this network connection */
     dropped(why: DropReason, address: string, connectionIds: Iterable<string>, more: object = {}): void {
       metrics.webhookDropped.inc({ why });
       const line = { why, address, connectionIds: [...connectionIds], ...more };
-      logLimited(why, address, line, 'connection dropped');
+      logLimited(`${why} ${address}`, line, 'connection dropped');
     },
     /** The sender left in the middle of a request. */
     brokenOff(requestId: string, address: string, connectionIds: Iterable<string>): void {
       metrics.webhookRequests.inc({ status: 'broken_off' });
       const line = { requestId, address, connectionIds: [...connectionIds] };
-      logLimited('broken_off', address, line, 'request aborted by the sender');
+      logLimited(`broken_off ${address}`, line, 'request aborted by the sender');
     },
     undecided({ requestId, address, connectionId }: Sent, cause: UndecidedCause, error: string): void {
       metrics.retries.inc({ class: 'undecided' });
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, connectionId ?? '');
       const line = { connectionId, cause, error, requestId, address };
-      logLimited(cause, connectionId ?? address, line, 'request undecided');
+      logLimited(`${cause} ${connectionId ?? address}`, line, 'request undecided');
     },
     /** A defect of this service prevented the answer. */
     failed(requestId: string, address: string, error: string): void {
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, '');
-      logLimited('failed', '', { requestId, address, error }, 'cannot answer a request', 'error');
+      logLimited('failed', { requestId, address, error }, 'cannot answer a request', 'error');
     },
   };
 }

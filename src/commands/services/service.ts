@@ -16,12 +16,13 @@ import { pendingMigrations } from '../../ledger/migrate';
 import { ensureMonths } from '../../ledger/partition-state';
 import { inTime, LATE, systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
+import { limitLines } from '../../lib/line-limit';
 import type { StoreAccess } from '../../postgres/pool';
 import type { Store } from '../../postgres/transaction';
 import { makeStepTimer } from '../../stream/worker-metrics';
 import { type Health, serveHealth } from '../../telemetry/health-server';
 import { startHeartbeat } from '../../telemetry/heartbeat';
-import { limitRate, makeLogger } from '../../telemetry/logger';
+import { makeLogger } from '../../telemetry/logger';
 import type { Metrics } from '../../telemetry/metrics';
 import { type Component, runService, type Service, type Surroundings } from './lifecycle';
 
@@ -35,8 +36,6 @@ const START_RETRY_MS = 2_000;
  * transaction take nearly twenty seconds.
  */
 const START_TRY_MS = 25_000;
-/** How often a heartbeat file that cannot be written is reported. */
-const HEARTBEAT_FAULT_EVERY_MS = 60_000;
 /** The longest time to send the last traces. Half of the time of their component limits them too. */
 const LAST_TRACES_WITHIN_MS = 2_000;
 
@@ -109,9 +108,9 @@ async function openHealth(
   const served = await serveHealth(port, health, metrics);
   logger.info({ port: served.port }, 'serving health and metrics');
   if (file === undefined) return served;
-  const report = limitRate<unknown>(HEARTBEAT_FAULT_EVERY_MS, (error) =>
-    logger.error({ error: messageOf(error), file }, 'cannot write LIVENESS_HEARTBEAT'),
-  );
+  const logLimited = limitLines(logger, systemClock);
+  const report = (error: unknown) =>
+    logLimited('heartbeat', { error: messageOf(error), file }, 'cannot write LIVENESS_HEARTBEAT', 'error');
   try {
     const end = startHeartbeat(file, health.live, report);
     return {

@@ -6,6 +6,7 @@ import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
+import { limitLines } from '../../lib/line-limit';
 import { connectedAdmin } from '../client/client';
 import { KafkaRefusal } from '../client/errors';
 import type { RecordSource, SourceListener } from '../port';
@@ -16,8 +17,6 @@ import { joinGroup, type Membership } from './membership';
 const TOPIC_CHECK_MS = 20_000;
 /** Wait after a check that failed, and the shortest time between two checks. */
 const TOPIC_RETRY_MS = 2_000;
-/** The least time between two lines about one error of the checks. An outage would bury other lines. */
-const SAME_ERROR_LINE_MS = 60_000;
 /** How many times in a row an ended client is replaced by a new one. Then the worker ends. */
 const MAX_ENDS_IN_A_ROW = 5;
 
@@ -174,7 +173,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   };
 
   async function follow(): Promise<void> {
-    let logged = { error: '', at: Number.NEGATIVE_INFINITY };
+    const logLimited = limitLines(logger, systemClock);
     while (!stopping.signal.aborted) {
       let waitMs = TOPIC_CHECK_MS;
       try {
@@ -184,11 +183,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         // back the store or Kafka.
         if (membershipOf(state) === null) listener.onActive();
         waitMs = TOPIC_RETRY_MS;
-        const [error, now] = [messageOf(cause), systemClock.now()];
-        if (error !== logged.error || now - logged.at >= SAME_ERROR_LINE_MS) {
-          logger.warn({ error, retryMs: waitMs }, 'cannot check topics, retrying');
-          logged = { error, at: now };
-        }
+        const error = messageOf(cause);
+        logLimited(error, { error, retryMs: waitMs }, 'cannot check topics, retrying');
       }
       const checkAt = systemClock.now() + waitMs;
       do {

@@ -29,8 +29,8 @@ test('an equal line comes once a minute, with the number of those between', () =
     jest.advanceTimersByTime(1_000);
   }
   expect(lines).toEqual([
-    ['warn', 'cannot connect to kafka-0', undefined],
-    ['warn', 'cannot connect to kafka-1', undefined],
+    ['warn', 'cannot connect to kafka-0', 0],
+    ['warn', 'cannot connect to kafka-1', 0],
     ['warn', 'cannot connect to kafka-0', 59],
     ['warn', 'cannot connect to kafka-1', 59],
   ]);
