@@ -43,6 +43,7 @@ export interface Producer {
    *
    * @param encode may be called again for an item, where the brokers refused another item of the same batch
    * @throws RecordsRefused where the brokers refuse some records themselves; all other records are stored
+   * @throws KafkaProblem with the remedy, where the user of this process may not write the topic
    * @throws where the brokers do not acknowledge in time. The messages may still be stored later, even twice,
    * and then behind messages of the next call.
    */
@@ -83,14 +84,6 @@ export class RecordsRefused extends Error {
   constructor(readonly refused: ReadonlyMap<unknown, string>) {
     super([...new Set(refused.values())].join('; '));
   }
-}
-
-/** Names the topic and the remedy where the user of this process may not write the topic. */
-export function explainRefusal(topic: string, error: Error): Error {
-  if (!(error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED')) return error;
-  return new KafkaProblem(
-    `${topic} cannot be written: ${error.message}. Give the Kafka user of this process the ACL Write on the topic`,
-  );
 }
 
 /** Spare room of a batch: keys are not spread evenly, and a batch that outgrows its buffer is copied. */
@@ -162,7 +155,7 @@ function producerOf(
         });
       } catch (error) {
         if (!(error instanceof RecordsRefused)) choosers.forget(topic);
-        throw error;
+        throw withRemedy(topic, error);
       } finally {
         if (onSettled !== undefined) void Promise.allSettled(inFlight).then(onSettled);
       }
@@ -262,6 +255,15 @@ const ALL_IN_SYNC = -1;
  */
 function isReadable({ bytes }: RecordBatch): boolean {
   return bytes <= MAX_DECOMPRESSED_BYTES;
+}
+
+/** Names the topic, the operation and the remedy where the user of this process may not write the topic. */
+function withRemedy(topic: string, error: unknown): unknown {
+  if (!(error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED')) return error;
+  return new KafkaProblem(
+    `${topic} cannot be written: ${error.message}. Grant the Kafka user of this process the ACL Write on the topic`,
+    { cause: error },
+  );
 }
 
 /** How the requests of a call are made. */

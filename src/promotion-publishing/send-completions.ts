@@ -1,5 +1,5 @@
 /** Sends entries of the outbox to the topics of their operators. */
-import { encodeMessages, explainRefusal, type TopicsProducer } from '../kafka/producer';
+import { encodeMessages, type TopicsProducer } from '../kafka/producer';
 import type { OutgoingMessage } from '../kafka/protocol/record-batch-writer';
 import { asError } from '../lib/errors';
 import type { OperatorTopics } from '../publishing/operator-topics';
@@ -49,7 +49,7 @@ export async function sendCompletions(
         onCompletions(topic, its.length, true);
       } catch (error) {
         onCompletions(topic, its.length, false);
-        const refusal = explainRefusal(topic, asError(error));
+        const refusal = asError(error);
         for (const { entry } of its) refused.set(entry.operatorNo, refusal);
       }
     }),

@@ -116,7 +116,7 @@ describe('a user without ACLs', () => {
 
   test('for writing is refused by publish, which names the missing ACL', async () => {
     expect(await refused(['publish', EVENTS, '--topic', world.topics.main], asUser())).toMatch(
-      /not delivered: lines 1.*Topic authorization failed\]\. Grant the Kafka user .* Describe and Write on a topic that it writes/,
+      /not delivered: lines 1.* cannot be written: .*Topic authorization failed\]\. Grant the Kafka user of this process the ACL Write on the topic/,
     );
   });
 
