@@ -9,7 +9,7 @@ import {
 import { BufferPool } from '../lib/buffer-pool';
 import { inTime, LATE, systemClock } from '../lib/clock';
 import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
-import { KafkaProblem, noPartition } from './client/errors';
+import { COMPACTED, KafkaProblem, noPartition } from './client/errors';
 import { producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
 import { ensureTopic } from './client/topics';
@@ -307,8 +307,7 @@ const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', '
 /** The brokers' message where they refuse a batch because of a record in it; null for every other error. */
 function recordRefusal(error: unknown): string | null {
   if (!(error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type))) return null;
-  if (error.type !== 'INVALID_RECORD') return error.message;
-  return `${error.message}. A compacted topic refuses messages without a key: set its cleanup.policy to delete`;
+  return error.type === 'INVALID_RECORD' ? `${error.message}. ${COMPACTED}` : error.message;
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {

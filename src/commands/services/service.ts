@@ -9,8 +9,8 @@ import type { KafkaSettings } from '../../config/kafka';
 import type { Traces } from '../../config/traces';
 import type { Tracing, TracingOptions } from '../../intake/tracing';
 import { makeKafka } from '../../kafka/client/client';
-import { KafkaRefusal } from '../../kafka/client/errors';
-import { ensureTopic, findCompacted } from '../../kafka/client/topics';
+import { isCompacted, KafkaRefusal } from '../../kafka/client/errors';
+import { ensureTopic, lookAtTopics } from '../../kafka/client/topics';
 import type { LedgerOptions, LedgerStep } from '../../ledger/decide-batch';
 import { pendingMigrations } from '../../ledger/migrate';
 import { ensureMonths } from '../../ledger/partition-state';
@@ -195,25 +195,22 @@ export async function needTopics(
   logger: Logger,
 ): Promise<void> {
   const compacted = await start('Kafka', () => ensureTopics(kafka, topics, logger));
-  if (compacted === undefined) return;
-  throw new Unable(
-    `Topic ${compacted} is compacted: it refuses a message without a key, which would stop its partition for good. Set its cleanup.policy to delete, or use another topic`,
-  );
+  if (compacted.length > 0) throw new Unable(compacted.map(isCompacted).join('. '));
 }
 
-/** Makes one short attempt, which the caller retries. @returns a compacted topic, if there is one */
+/** Makes one short attempt, which the caller retries. @returns the compacted topics */
 async function ensureTopics(
   kafka: KafkaSettings,
   topics: readonly (string | undefined)[],
   logger: Logger,
-): Promise<string | undefined> {
+): Promise<readonly string[]> {
   const access = { ...kafka, clientId: 'promo-intake', retries: 1 };
   const client = makeKafka(access, logger);
   const named = topics.filter((topic) => topic !== undefined);
   for (const topic of named)
     if ((await ensureTopic(client, topic)) === 'made') logger.info({ topic }, 'topic created');
   // Silent: the client would log a warning at each start if this user may not read topic settings.
-  return findCompacted(makeKafka(access, makeLogger('silent')), named);
+  return (await lookAtTopics(makeKafka(access, makeLogger('silent')), named)).compacted;
 }
 
 export type Start = ReturnType<typeof makeStart>;

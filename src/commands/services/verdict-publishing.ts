@@ -4,8 +4,9 @@ import { ConfigError, SETTINGS } from '../../config/config';
 import type { KafkaSettings } from '../../config/kafka';
 import type { Reference } from '../../domain/reference';
 import type { Origin } from '../../intake/delivery';
-import { connectedAdmin, makeKafka } from '../../kafka/client/client';
-import { ensureTopics, findCompacted } from '../../kafka/client/topics';
+import { makeKafka } from '../../kafka/client/client';
+import { COMPACTED, isCompacted } from '../../kafka/client/errors';
+import { ensureTopics, lookAtTopics, type SeenTopics } from '../../kafka/client/topics';
 import { makeProducer, makeTopicsProducer, type Producer } from '../../kafka/producer';
 import { makeReferences } from '../../ledger/reference-store';
 import { messageOf } from '../../lib/errors';
@@ -124,17 +125,10 @@ export async function needOwnTopics(
   for (const topic of made) logger.info({ topic }, 'topic created');
   for (const [topic, error] of refused)
     logger.error({ topic, error: messageOf(error) }, 'verdict topic is missing');
-  const compacted = await step('Kafka', () =>
-    findCompacted(
-      makeKafka(access, makeLogger('silent')),
-      ofOperators.filter((topic) => !refused.has(topic)),
-    ),
+  const { compacted } = await step('Kafka', () =>
+    lookAtTopics(makeKafka(access, makeLogger('silent')), ofOperators),
   );
-  if (compacted !== undefined)
-    logger.error(
-      { topic: compacted },
-      'verdict topic is compacted: it refuses messages without a key. Set its cleanup.policy to delete',
-    );
+  for (const topic of compacted) logger.error({ topic, error: COMPACTED }, 'verdict topic is compacted');
 }
 
 /** A topic of verdicts as `status` reports it. */
@@ -148,20 +142,24 @@ export interface VerdictTopicState {
   readonly problem: string | null;
 }
 
-export function verdictTopicStates(own: OwnTopics, existing: ReadonlySet<string>): VerdictTopicState[] {
+export function verdictTopicStates(
+  own: OwnTopics,
+  { existing, compacted }: SeenTopics,
+): readonly VerdictTopicState[] {
   const { verdicts } = own;
   if (verdicts === null) return [];
-  const stateOf = (topic: string) => (existing.has(topic) ? 'present' : 'missing');
-  if (!verdicts.isPerOperator) {
-    const topic = verdicts.topicOf('');
-    return [{ operator: null, topic, state: stateOf(topic), problem: null }];
-  }
+  const stateOf = (operator: string | null, topic: string): VerdictTopicState => ({
+    operator,
+    topic,
+    state: existing.has(topic) ? 'present' : 'missing',
+    problem: compacted.includes(topic) ? isCompacted(topic) : null,
+  });
+  if (!verdicts.isPerOperator) return [stateOf(null, verdicts.topicOf(''))];
   return own.operatorIds.map((operator) => {
     const [problem] = verdicts.problemsOf([operator]);
     if (problem !== undefined)
       return { operator, topic: null, state: 'impossible', problem: problem.message };
-    const topic = verdicts.topicOf(operator);
-    return { operator, topic, state: stateOf(topic), problem: null };
+    return stateOf(operator, verdicts.topicOf(operator));
   });
 }
 
@@ -181,23 +179,7 @@ export async function readVerdictTopics(
       await pool.end();
     }
   }
-  const states = verdictTopicStates(own, new Set(await listTopics(kafka)));
-  const present = states.flatMap(({ topic, state }) =>
-    topic !== null && state === 'present' ? [topic] : [],
-  );
-  const compacted = await findCompacted(kafka, present);
-  if (compacted === undefined) return states;
-  const problem = `topic ${compacted} is compacted and refuses messages without a key: set its cleanup.policy to delete`;
-  return states.map((each) => (each.topic === compacted ? { ...each, problem } : each));
-}
-
-async function listTopics(kafka: ReturnType<typeof makeKafka>): Promise<string[]> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    return await admin.listTopics();
-  } finally {
-    await admin.disconnect();
-  }
+  return verdictTopicStates(own, await lookAtTopics(kafka, own.verdicts.topicsOf(own.operatorIds)));
 }
 
 export interface Producing {

@@ -17,3 +17,10 @@ export function noTopic(topic: string): string {
 export function noPartition(topic: string, partition: number): string {
   return `${topic} has no partition ${partition}`;
 }
+
+/** Why a compacted topic takes no verdict or dead letter without a key, and the remedy. */
+export const COMPACTED = 'A compacted topic refuses messages without a key: set its cleanup.policy to delete';
+
+export function isCompacted(topic: string): string {
+  return `Topic ${topic} is compacted. ${COMPACTED}`;
+}

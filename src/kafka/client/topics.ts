@@ -1,7 +1,10 @@
 /**
  * Creates the topics that we write to where they are missing, and explains a broker's refusal to create one.
+ * Finds those that are compacted.
  */
 import {
+  type Admin,
+  type ConfigEntries,
   ConfigResourceTypes,
   type ITopicConfig,
   type Kafka,
@@ -119,27 +122,39 @@ export function refusalOf(topic: string, error: unknown): KafkaProblem | undefin
   );
 }
 
-/**
- * The first compacted topic: it accepts no message without a key. Also undefined if we lack the permission to
- * read the topics' settings.
- */
-export async function findCompacted(kafka: Kafka, topics: readonly string[]): Promise<string | undefined> {
-  if (topics.length === 0) return undefined;
+/** The topics of a cluster, by one connection. */
+export interface SeenTopics {
+  /** All topics that this user sees. */
+  readonly existing: ReadonlySet<string>;
+  /** Those of the named topics that are compacted. None where this user may not read their settings. */
+  readonly compacted: readonly string[];
+}
+
+/** @param named the topics whose settings are read, where they exist */
+export async function lookAtTopics(kafka: Kafka, named: readonly string[]): Promise<SeenTopics> {
   const admin = await connectedAdmin(kafka);
   try {
-    const wanted = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));
-    const { resources } = await admin.describeConfigs({ resources: wanted, includeSynonyms: false });
-    return resources.find(({ configEntries }) =>
-      configEntries.some(
-        ({ configName, configValue }) => configName === CLEANUP && configValue.includes('compact'),
-      ),
-    )?.resourceName;
-  } catch (error) {
-    if (error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED')
-      return undefined;
-    throw error;
+    const existing = new Set(await admin.listTopics());
+    const present = named.filter((topic) => existing.has(topic));
+    return { existing, compacted: await compactedOf(admin, present) };
   } finally {
     await admin.disconnect();
+  }
+}
+
+async function compactedOf(admin: Admin, topics: readonly string[]): Promise<readonly string[]> {
+  if (topics.length === 0) return [];
+  const wanted = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));
+  try {
+    const { resources } = await admin.describeConfigs({ resources: wanted, includeSynonyms: false });
+    const isCompact = ({ configName, configValue }: ConfigEntries) =>
+      configName === CLEANUP && configValue.includes('compact');
+    return resources
+      .filter(({ configEntries }) => configEntries.some(isCompact))
+      .map(({ resourceName }) => resourceName);
+  } catch (error) {
+    if (error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED') return [];
+    throw error;
   }
 }
 

@@ -63,10 +63,15 @@ test('processes start beside an operator that can have no topic, unless no opera
 
 test('status has the state of each topic of verdicts [S9]', () => {
   const own = new OwnTopics({ VERDICT_TOPIC: 'v.{operator}' });
-  own.follow(referenceOf(['acme', 'beta', 'ümlaut'], []));
-  expect(verdictTopicStates(own, new Set(['v.acme']))).toEqual([
+  own.follow(referenceOf(['acme', 'beta', 'cora', 'dora', 'ümlaut'], []));
+  const seen = { existing: new Set(['v.acme', 'v.cora', 'v.dora']), compacted: ['v.cora', 'v.dora'] };
+  const isCompacted = (topic: string) =>
+    `Topic ${topic} is compacted. A compacted topic refuses messages without a key: set its cleanup.policy to delete`;
+  expect(verdictTopicStates(own, seen)).toEqual([
     { operator: 'acme', topic: 'v.acme', state: 'present', problem: null },
     { operator: 'beta', topic: 'v.beta', state: 'missing', problem: null },
+    { operator: 'cora', topic: 'v.cora', state: 'present', problem: isCompacted('v.cora') },
+    { operator: 'dora', topic: 'v.dora', state: 'present', problem: isCompacted('v.dora') },
     {
       operator: 'ümlaut',
       topic: null,
@@ -75,7 +80,7 @@ test('status has the state of each topic of verdicts [S9]', () => {
     },
   ]);
   const one = new OwnTopics({ VERDICT_TOPIC: 'verdicts' });
-  expect(verdictTopicStates(one, new Set())).toEqual([
+  expect(verdictTopicStates(one, { existing: new Set(), compacted: [] })).toEqual([
     { operator: null, topic: 'verdicts', state: 'missing', problem: null },
   ]);
 });
