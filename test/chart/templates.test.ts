@@ -293,6 +293,23 @@ withHelm('invalid values are refused with their place', () => {
   }
 });
 
+withHelm('the chart refuses the names of topics that the service refuses, and no others', () => {
+  const names = [
+    ...['promo.verdict.v1', '{operator}', 'v.{operator}', '{operator}-v', 'v'.repeat(249), '...'],
+    ...['v.{op}', '{operator}.{operator}', '{{operator}}', 'a b', 'ü', '.', '..', 'v'.repeat(250)],
+    `${'v'.repeat(249)}{operator}`,
+  ];
+  for (const setting of ['VERDICT_TOPIC', 'COMPLETION_TOPIC'] as const)
+    for (const name of names) {
+      const value = `settings.${setting}=${JSON.stringify(name)}`;
+      const { status, output } = template([...MINIMAL, '--set-json', value]);
+      const isRefused = 'problem' in SETTINGS[setting].parse(name);
+      expect([name, status !== 0]).toEqual([name, isRefused]);
+      const remedy = `name a topic, or a pattern such as ${SETTINGS[setting].example}`;
+      if (isRefused) expect(output).toContain(remedy);
+    }
+});
+
 withHelm('names that YAML could parse as other types are texts', () => {
   // Kubernetes reads YAML 1.1.
   const isText = (value: unknown): boolean => value === undefined || typeof value === 'string';

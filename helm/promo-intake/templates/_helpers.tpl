@@ -348,6 +348,13 @@ annotations:
 {{- if not (or $hasWorkers $webhook.enabled) }}{{ $faults = append $faults "worker.enabled is false, and webhook.enabled is not true: nothing would receive events; enable one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (not $hasWorkers) }}{{ $faults = append $faults "autoscaling.enabled is true, and worker.enabled is false: there are no workers to scale; disable it" }}{{ end -}}
 {{- if and (or $hasWorkers .settings.VERDICT_TOPIC) (not (or .settings.KAFKA_BROKERS (and (not $hasWorkers) $webhook.settings.KAFKA_BROKERS))) }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
+{{- range $name, $example := dict "VERDICT_TOPIC" "promo.verdict.v1" "COMPLETION_TOPIC" "promo.completion.v1" -}}
+{{- $topic := default "" (index $.Values.settings $name) -}}
+{{- $parts := splitList "{operator}" $topic -}}
+{{- $made := join "x" $parts -}}
+{{- $isName := and (le (len $parts) 2) (regexMatch "^[a-zA-Z0-9._-]{1,249}$" $made) (not (has $made (list "." ".."))) -}}
+{{- if and $topic (not $isName) }}{{ $faults = append $faults (printf "settings.%s is %s, which is neither a Kafka topic name nor one with {operator} in it, once: name a topic, or a pattern such as %s.{operator}" $name (quote $topic) $example) }}{{ end -}}
+{{- end -}}
 {{- $secrets := default dict .secrets -}}
 {{- if not (or .settings.DATABASE_URL $secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
 {{- if and .settings.DATABASE_URL $secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
