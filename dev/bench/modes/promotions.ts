@@ -23,6 +23,18 @@ const GROUP_BY = `select player_ref, count(*) filter (where kind = 'bet'), sum(a
 from promo.facts where not refunded group by player_ref`;
 const ONE_PLAYER = `select * from promo.promotion_progress where operator_id = $1 and player_ref = $2`;
 const TOP = `select * from promo.leaderboard_with_players($1, 'race', null, 100)`;
+/** The rows of the players who have points in the leaderboard. */
+const ON_BOARD = `select p.* from promo_store.promotion_progress p
+join promo_store.promotion_windows w using (window_no)
+join promo_store.promotions x using (promotion_no)
+where p.generation = (select generation from promo_store.folds where fold = 'promotions') and x.promotion_id = 'race' and p.score > 0`;
+/** Further players, each with the points of one of them. So ties are longer than in life. */
+const JOIN_BOARD = `insert into promo_store.promotion_progress (generation, window_no, player_ref, items, currencies, amounts,
+  attained, has_attempts, score, scored_no, changed_no, changed_at)
+select p.generation, p.window_no, p.player_ref || '-' || n, p.items, p.currencies, p.amounts,
+  p.attained, p.has_attempts, p.score, p.scored_no, p.changed_no, p.changed_at
+from (${ON_BOARD}) p, generate_series(1, $1::int) n order by n, p.player_ref limit $2::int`;
+const ALL_OF_BOARD = `select sum(points), max(value) from promo.promotion_progress where operator_id = $1 and promotion_id = 'race'`;
 const PLAYERS = `select player_ref from promo_store.promotion_progress tablesample system (20) limit 200`;
 
 const GOALS = { playerMs: 5, topMs: 300, memoryMib: 96, refundsShare: 0.9, rebuildRate: 300_000 };
@@ -39,7 +51,7 @@ const REBUILT =
 export const promotions: Mode = {
   name: 'promotions',
   about: 'the rate at which promotions are counted, beside one query, and the time of their answers',
-  extent: { events: 1_000_000, days: 30, players: 50_000, games: 200 },
+  extent: { events: 1_000_000, days: 30, players: 50_000, games: 200, ranked: 1_000_000 },
   async run(bench) {
     const { stage, extent, say } = bench;
     const events = extent.number('events');
@@ -54,7 +66,8 @@ export const promotions: Mode = {
       say(`${rateOf(events, counted.seconds)} events/s, ${figure(counted.rss, 1)} MiB`);
       const rebuilt = await countAll(bench, databaseUrl, ['--rebuild', 'measured'], REBUILT);
       say(`again: ${rateOf(events, rebuilt.seconds)} events/s`);
-      const asked = await withClient(databaseUrl, askAll, BEGIN_MS);
+      const ranked = extent.number('ranked');
+      const asked = await withClient(databaseUrl, (client) => askAll(client, ranked), BEGIN_MS);
       const weighted = asked.player.map((value) => ({ value, count: 1 }));
       const [p50 = Number.NaN, p99 = Number.NaN] = percentiles(weighted, [0.5, 0.99]);
       const rowOf = (way: string, { seconds, rss }: Counted) => [
@@ -69,9 +82,9 @@ export const promotions: Mode = {
           p99 <= GOALS.playerMs,
         ],
         [
-          `the best 100 of a leaderboard <= ${GOALS.topMs} ms`,
-          `${figure(asked.top)} ms`,
-          asked.top <= GOALS.topMs,
+          `the best 100 of a leaderboard of ${figure(ranked)} players <= ${GOALS.topMs} ms`,
+          `${figure(asked.topOfRanked)} ms`,
+          asked.topOfRanked <= GOALS.topMs,
         ],
         [
           `memory of the process <= ${GOALS.memoryMib} MiB`,
@@ -103,7 +116,8 @@ export const promotions: Mode = {
           ],
           notes: [
             `Five promotions, ${figure(extent.number('players'))} players. A bet counts in three of them.`,
-            `The progress of one player: p50 ${figure(p50, 1)} ms, p99 ${figure(p99, 1)} ms. The best 100 of the leaderboard: ${figure(asked.top)} ms.`,
+            `The progress of one player: p50 ${figure(p50, 1)} ms, p99 ${figure(p99, 1)} ms.`,
+            `The best 100 of the leaderboard: ${figure(asked.top)} ms. With ${figure(ranked)} players: ${figure(asked.topOfRanked)} ms, and all progress of these ${figure(asked.allOfRanked, 1)} s.`,
           ],
         },
         goals: goals.map(([goal, measured, met]) => ({ id: 'promotions', goal, measured, met })),
@@ -118,6 +132,8 @@ export const promotions: Mode = {
             rebuild_rss_mib: rebuilt.rss,
             group_by_seconds: asked.groupBy,
             top_ms: asked.top,
+            top_of_ranked_ms: asked.topOfRanked,
+            all_of_ranked_seconds: asked.allOfRanked,
           },
         ],
       };
@@ -165,16 +181,40 @@ async function countAll(
   return { seconds, rss };
 }
 
-async function askAll(client: Client) {
-  await client.query('vacuum analyze promo_store.promotion_progress');
+/** @param ranked the players of the larger leaderboard */
+async function askAll(client: Client, ranked: number) {
   const timed = async (text: string, values: readonly unknown[] = []) => {
     const began = performance.now();
     await client.query(text, [...values]);
     return performance.now() - began;
   };
+  /** The second answer: the first one fills caches. */
+  const timedTwice = async (text: string, values: readonly unknown[]) => {
+    await timed(text, values);
+    return timed(text, values);
+  };
+  const vacuum = () => client.query('vacuum analyze promo_store.promotion_progress');
+  await vacuum();
   const { rows } = await client.query<{ player_ref: string }>(PLAYERS);
   const player: number[] = [];
   for (const { player_ref } of rows) player.push(await timed(ONE_PLAYER, [OPERATOR, player_ref]));
-  await timed(TOP, [OPERATOR]);
-  return { player, top: await timed(TOP, [OPERATOR]), groupBy: (await timed(GROUP_BY)) / 1000 };
+  const top = await timedTwice(TOP, [OPERATOR]);
+  const groupBy = (await timed(GROUP_BY)) / 1000;
+  await joinBoard(client, ranked);
+  await vacuum();
+  const topOfRanked = await timedTwice(TOP, [OPERATOR]);
+  const allOfRanked = (await timed(ALL_OF_BOARD, [OPERATOR])) / 1000;
+  return { player, top, groupBy, topOfRanked, allOfRanked };
+}
+
+/** Adds players to the leaderboard until it has `ranked` players. */
+async function joinBoard(client: Client, ranked: number): Promise<void> {
+  const onBoard = async () => {
+    const { rows } = await client.query<{ count: string }>(`select count(*) from (${ON_BOARD}) p`);
+    return Number(rows[0]?.count);
+  };
+  const counted = await onBoard();
+  await client.query(JOIN_BOARD, [Math.ceil(ranked / counted), Math.max(0, ranked - counted)]);
+  const joined = await onBoard();
+  if (joined < ranked) throw new Error(`the leaderboard has ${joined} players instead of ${ranked}`);
 }
