@@ -16,15 +16,50 @@ export function integerOf(options: Options, name: string, least = 0): number | u
   throw wrongOption(name, `"${text}" is not a whole number of at least ${least}`, 'Write digits only');
 }
 
+const UNITS_MS: ReadonlyMap<string, number> = new Map([
+  ['s', 1_000],
+  ['m', 60_000],
+  ['h', 3_600_000],
+  ['d', 86_400_000],
+]);
+
+/**
+ * A time of the past, or a duration before now such as 10m. Milliseconds since 1970; undefined if the option
+ * is absent.
+ *
+ * @throws ConfigError
+ */
+export function readPast(options: Options, name: string, nowMs = Date.now()): number | undefined {
+  const text = options.get(name);
+  if (text === undefined) return undefined;
+  const [, count, unit = ''] = /^(\d{1,9})([a-z])$/.exec(text) ?? [];
+  const unitMs = UNITS_MS.get(unit);
+  if (unitMs !== undefined) return Math.max(0, nowMs - Number(count) * unitMs);
+  const ms = parseTime(text);
+  if (ms === undefined)
+    throw wrongOption(
+      name,
+      `"${text}" is neither a time with a zone nor a duration`,
+      `Write it like 2026-11-22T10:00:00Z, or like 10m. The units are ${[...UNITS_MS.keys()].join(', ')}`,
+    );
+  if (ms <= nowMs) return ms;
+  throw wrongOption(name, `"${text}" is in the future`, `Name a past time, or leave --${name} out`);
+}
+
 const WITHOUT_SECONDS = /^(.{10}T\d\d:\d\d)(?=Z|[+-])/;
 
 /** Milliseconds since 1970; undefined if the option is absent. @throws ConfigError */
 export function readTime(options: Options, name: string): number | undefined {
   const text = options.get(name);
   if (text === undefined) return undefined;
-  const micros = parseInstant(text.replace(WITHOUT_SECONDS, '$1:00'));
-  if (micros !== undefined) return Number(micros / 1_000n);
+  const ms = parseTime(text);
+  if (ms !== undefined) return ms;
   throw wrongOption(name, `"${text}" is not a time with a zone`, 'Write it like 2026-11-22T10:00:00Z');
+}
+
+function parseTime(text: string): number | undefined {
+  const micros = parseInstant(text.replace(WITHOUT_SECONDS, '$1:00'));
+  return micros === undefined ? undefined : Number(micros / 1_000n);
 }
 
 /** A range of offsets and times that options name. An absent option sets no bound. */

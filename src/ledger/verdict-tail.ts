@@ -5,6 +5,9 @@
  * The position `from` is settled: no verdict of a lower batch number appears any more. A poll reads the
  * batches from there up to the last number given, except those that were passed on before. The position moves
  * on once all transactions have ended that an earlier poll found in flight.
+ *
+ * A tail may begin at a time of the past. It then begins with the first batch that has a verdict of that
+ * time or later. This batch is certain once the transactions have ended that were in flight at the start.
  */
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import { batchOf, MAX_BATCH_EVENTS } from './statements/lock';
@@ -38,6 +41,14 @@ export interface FollowedVerdict {
 
 /** The most verdicts of one statement. */
 const PAGE = 2_000;
+/**
+ * How many batches one statement spans. An index finds the batches, and all of their rows are sorted for one
+ * page. So the span adapts, between 1 and the most.
+ */
+const [FIRST_SPAN, MOST_SPAN] = [64, 1_024];
+/** A statement that takes longer halves the span. */
+const SLOW_MS = 500;
+const DAY_SECONDS = 86_400;
 
 const IN_FLIGHT = {
   name: 'batches_in_flight',
@@ -49,16 +60,25 @@ const newVerdictsOf = (view: 'verdicts' | 'test_verdicts'): Statement => ({
   name: `new_${view}`,
   // Whole ids may have tens of MiB each, and a page of them would use up the memory. The view itself shortens
   // those of rounds.
-  // The condition on time excludes earlier months. A day allows for clocks that were set.
+  // The condition on time excludes earlier months.
   text: `select verdict_id, operator_id, feed_id, promo.stored_id(event_id), verdict, reason, connection_id,
   promo.stored_id(brand), kind, round_id, amount, currency,
   to_char(occurred_at at time zone 'utc', ${DATE}), to_char(decided_at at time zone 'utc', ${DATE})
 from promo.${view}
-where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3) - interval '1 day'
+where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3)
   and ($4::text is null or operator_id = $4) and ($5::text is null or connection_id = $5)
   and ($6::text is null or verdict = $6) and ($7::text is null or reason = $7)
 order by verdict_id limit ${PAGE}`,
 });
+
+const SINCE = 'where verdict_id < $1 and decided_at >= to_timestamp($2)';
+/** Whether a verdict of a time or later has a lower number. The number and the time are in one index. */
+const HAS_LOWER = {
+  name: 'has_lower_verdict',
+  text: `select exists (select from promo.verdicts ${SINCE}) or exists (select from promo.test_verdicts ${SINCE})`,
+};
+/** To find any row, Postgres would read a month from its begin. */
+const BY_INDEX = { name: 'by_index', text: "select set_config('enable_seqscan', 'off', true)" };
 
 /** The connections in force that fit conditions. Only their events can get verdicts. */
 export interface FollowedConnections {
@@ -112,21 +132,52 @@ export interface VerdictTail {
   poll(found: (verdicts: readonly FollowedVerdict[]) => Promise<void>): Promise<number | null>;
 }
 
-/** Begins behind the batches that have a number now. @throws StoreError, IsReplica */
-export async function followVerdicts(store: Store, filters: VerdictFilters): Promise<VerdictTail> {
+/**
+ * Begins behind the batches that have a number now, or with the verdicts of a time.
+ *
+ * @param sinceMs the time of the first verdicts, in ms since 1970; undefined for now
+ * @throws StoreError, IsReplica
+ */
+export async function followVerdicts(
+  store: Store,
+  filters: VerdictFilters,
+  sinceMs?: number,
+): Promise<VerdictTail> {
   const start = await inTransaction(store, readInFlight);
-  const since = Date.now() / 1000;
+  const startSeconds = Date.now() / 1000;
+  const sinceSeconds = sinceMs === undefined ? startSeconds : sinceMs / 1000;
   const { operator = null, connection = null, verdict = null, reason = null } = filters;
   const statement = newVerdictsOf(filters.isTest ? 'test_verdicts' : 'verdicts');
-  let from = start.lastBatch + 1;
+  /** From this batch on, each verdict is shown, whatever its time. */
+  let liveFrom = start.lastBatch + 1;
+  /** Undefined until the first batch of a time of the past is found. */
+  let from = sinceMs === undefined ? liveFrom : undefined;
   let earlier = start;
   /** The last batch number that any poll found. */
   let newest = start.lastBatch;
+  let span = FIRST_SPAN;
   /**
    * By batch from `from` on: the last verdict that was passed on. A batch commits as a whole, and is read in
    * the order of its verdicts. So those before it were passed on, also where a poll failed between two pages.
    */
-  let passedOn = new Map<number, number>();
+  const passedOn = new Map<number, number>();
+
+  /** The verdicts above `after` and below `end`, or the first of them; and up to where they are complete. */
+  async function read(after: number, end: number) {
+    const isLive = batchOf(after + 1) >= liveFrom;
+    const most = Math.min(end, (batchOf(after + 1) + span) * MAX_BATCH_EVENTS);
+    const upTo = isLive ? most : Math.min(most, liveFrom * MAX_BATCH_EVENTS);
+    // A day allows for clocks that were set.
+    const decidedFrom = isLive ? Math.min(sinceSeconds, startSeconds - DAY_SECONDS) : sinceSeconds;
+    const began = performance.now();
+    const rows = await inTransaction(store, (session) =>
+      session.query(statement, [after, upTo, decidedFrom, operator, connection, verdict, reason]),
+    );
+    const isFull = rows.length === PAGE;
+    const isSlow = performance.now() - began > SLOW_MS;
+    span = isFull || isSlow ? Math.max(1, span / 2) : Math.min(MOST_SPAN, span * 2);
+    return { rows, completeTo: isFull ? Number(rows.at(-1)?.[0]) : upTo - 1 };
+  }
 
   return {
     async poll(found) {
@@ -135,30 +186,54 @@ export async function followVerdicts(store: Store, filters: VerdictFilters): Pro
       newest = now.lastBatch;
       if (lost !== null) {
         // The numbers are given again. The store was restored, or a standby took over.
-        [from, earlier, passedOn] = [lost, now, new Map()];
+        [earlier, liveFrom] = [now, Math.min(liveFrom, lost)];
+        if (from !== undefined) from = lost;
+        passedOn.clear();
       }
+      // This poll begins after the transactions of the earlier one have ended, so it finds all of their rows.
+      const isSettled = ![...earlier.transactions].some((each) => now.transactions.has(each));
+      if (from === undefined && !isSettled) return lost;
+      from ??= await firstBatchSince(store, sinceSeconds, liveFrom);
       const end = (now.lastBatch + 1) * MAX_BATCH_EVENTS;
-      for (let after = from * MAX_BATCH_EVENTS - 1; ; ) {
-        const rows = await inTransaction(store, (session) =>
-          session.query(statement, [after, end, since, operator, connection, verdict, reason]),
-        );
+      for (let after = from * MAX_BATCH_EVENTS - 1; after < end - 1; ) {
+        const { rows, completeTo } = await read(after, end);
         const fresh = rows
           .map(([id, ...row]) => ({ id: Number(id), row }))
           .filter(({ id }) => id > (passedOn.get(batchOf(id)) ?? -1));
         if (fresh.length > 0) await found(fresh.map(({ row }) => verdictOf(row)));
         for (const { id } of fresh) passedOn.set(batchOf(id), id);
-        if (rows.length < PAGE) break;
-        after = Number(rows.at(-1)?.[0]);
+        after = completeTo;
+        if (isSettled) {
+          from = Math.max(from, Math.min(batchOf(after + 1), earlier.lastBatch + 1));
+          for (const [id] of rows) if (batchOf(Number(id)) < from) passedOn.delete(batchOf(Number(id)));
+        }
       }
-      // This poll began after the transactions of the earlier one had ended, so it found all of their rows.
-      if (![...earlier.transactions].some((each) => now.transactions.has(each))) {
-        from = Math.max(from, earlier.lastBatch + 1);
-        passedOn = new Map([...passedOn].filter(([batch]) => batch >= from));
-        earlier = now;
-      }
+      if (isSettled) earlier = now;
       return lost;
     },
   };
+}
+
+/**
+ * The first batch with a verdict of a time or later. Numbers need not follow the time: an operator that
+ * arrives from another cell brings verdicts whose numbers another store has given.
+ *
+ * @param next returned where no batch below it has one
+ */
+async function firstBatchSince(store: Store, sinceSeconds: number, next: number): Promise<number> {
+  const hasLower = (batch: number) =>
+    inTransaction(store, async (session) => {
+      await session.query(BY_INDEX);
+      const [row] = await session.query(HAS_LOWER, [batch * MAX_BATCH_EVENTS, sinceSeconds]);
+      return row?.[0] === 't';
+    });
+  let [first, end] = [0, next];
+  while (first < end) {
+    const middle = Math.floor((first + end) / 2);
+    if (await hasLower(middle + 1)) end = middle;
+    else first = middle + 1;
+  }
+  return first;
 }
 
 function verdictOf(row: readonly (string | null)[]): FollowedVerdict {

@@ -22,8 +22,8 @@ afterEach(async () => {
   await store.close();
 });
 
-async function following(filters = {}) {
-  const tail = await followVerdicts(pool, filters);
+async function following(filters = {}, sinceMs?: number) {
+  const tail = await followVerdicts(pool, filters, sinceMs);
   return async () => {
     const ids: string[] = [];
     await tail.poll(async (found) => {
@@ -102,6 +102,76 @@ test('the conditions choose operator, connection, verdict and reason [T1]', asyn
   expect(await polls.solo()).toEqual(['zero']);
   expect(await polls.skipped()).toEqual(['zero']);
   expect(await polls.malformed()).toEqual(['bad']);
+});
+
+/** Moves the decision of an event into the past. @returns the time, in ms since 1970 */
+async function setDecided(eventId: string, secondsAgo: number): Promise<number> {
+  const [row] = await store.rows(
+    `update promo_store.history set decided_at = date_trunc('second', now()) - make_interval(secs => ${secondsAgo})
+     where event_id = '${eventId}' returning (extract(epoch from decided_at) * 1000)::bigint`,
+  );
+  return Number(row?.[0]);
+}
+
+test('from a time of the past on, each verdict comes once, and then those that are decided [T1]', async () => {
+  const partition = store.partition('acme');
+  const ages = { day: 90_000, hours: 20_000, hour: 4_000, minute: 70, seconds: 3 };
+  const times: Record<string, number> = {};
+  for (const [id, secondsAgo] of Object.entries(ages)) {
+    await partition.read(aLogin({ event_id: id }), aLogin({ event_id: `beside ${id}` }));
+    for (const each of [id, `beside ${id}`]) times[id] = await setDecided(each, secondsAgo);
+  }
+  const ids = Object.keys(ages);
+  const both = (names: readonly string[]) => names.flatMap((id) => [id, `beside ${id}`]);
+  for (const [index, id] of ids.entries()) {
+    const at = await following({}, times[id]);
+    expect(await at()).toEqual(both(ids.slice(index)));
+    expect(await at()).toEqual([]);
+    const behind = await following({}, Number(times[id]) + 1);
+    expect(await behind()).toEqual(both(ids.slice(index + 1)));
+  }
+  const all = await following({}, 0);
+  expect(await all()).toEqual(both(ids));
+  const none = await following({}, Date.now());
+  expect(await none()).toEqual([]);
+  await partition.read(aBet({ event_id: 'new' }));
+  expect(await all()).toEqual(['new']);
+  expect(await none()).toEqual(['new']);
+  store.damaged = true;
+});
+
+test('verdicts of the past come also where their numbers do not follow their times [T1]', async () => {
+  const partition = store.partition('acme');
+  const ages = { high: 10, old: 90_000, low: 5 };
+  for (const [id, secondsAgo] of Object.entries(ages)) {
+    await partition.read(aLogin({ event_id: id }));
+    await setDecided(id, secondsAgo);
+  }
+  const poll = await following({}, Date.now() - 60_000);
+  expect(await poll()).toEqual(['high', 'low']);
+  store.damaged = true;
+});
+
+test('verdicts of the past come once the batches in flight at the start have ended, and none is passed over [T1]', async () => {
+  const partition = store.partition('acme');
+  await partition.read(aBet({ event_id: 'first' }));
+  await withClient(store.url, async (client) => {
+    await client.query('begin');
+    const { rows } = await client.query<{ no: string }>(`select nextval('promo_store.batch_numbers') as no`);
+    await partition.read(aBet({ event_id: 'later' }));
+    const poll = await following({}, Date.now() - 60_000);
+    expect(await poll()).toEqual([]);
+    await client.query(
+      `insert into promo_store.history (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
+       select $1, now(), feed_no, connection_no, reference_version, outcome, false, 'slow' from promo_store.history limit 1`,
+      [Number(rows[0]?.no) * 8192],
+    );
+    expect(await poll()).toEqual([]);
+    await client.query('commit');
+    expect(await poll()).toEqual(['first', 'slow', 'later']);
+    for (let polls = 0; polls < 3; polls++) expect(await poll()).toEqual([]);
+  });
+  store.damaged = true;
 });
 
 test('a long id is shortened, so that a page of such events takes little memory [T1]', async () => {

@@ -120,3 +120,30 @@ test('tail prints each verdict once with its remedy, survives a lost connection,
       '',
     ]);
   }));
+
+test('tail --since begins with the verdicts of the past, and refuses what is no time of the past [T1]', () =>
+  withWebhook({}, async ({ world, send }) => {
+    const settings = { DATABASE_URL: world.databaseUrl };
+    await send(aBet({ event_id: 'before' }));
+    const tail = start(['tail', '--connection', HOOK, '--since', '10m'], settings);
+    await until('the verdict of the past', LONG, async () => tail.said.output.includes('bet before'));
+    await send(aBet({ event_id: 'after' }));
+    await until('the new verdict', LONG, async () => tail.said.output.includes('bet after'));
+    tail.child.kill('SIGINT');
+    const { code, output, errors } = await tail.ended;
+    expect(code).toBe(0);
+    expect(output.split('\n').map((line) => line.replace(/^\S+ /, ''))).toEqual([
+      `${HOOK}: bet before of 10.50 EUR is accepted.`,
+      `${HOOK}: bet after of 10.50 EUR is accepted.`,
+      '',
+    ]);
+    expect(errors).toMatch(/^following the verdicts that were decided from \S+Z on; Ctrl-C ends it\n$/);
+    for (const [since, problem] of [
+      ['10 minutes', 'is neither a time with a zone nor a duration'],
+      ['2999-01-01T00:00:00Z', 'is in the future'],
+    ] as const)
+      expect(await start(['tail', '--since', since], settings).ended).toMatchObject({
+        code: 2,
+        errors: expect.stringContaining(`"${since}" ${problem}`),
+      });
+  }));

@@ -128,8 +128,12 @@ export const OPERATOR_COMMANDS: readonly Command[] = [
     summary: 'follow the verdicts as they are decided',
     purpose:
       'Prints each verdict that is decided from now on, once and in one sentence, with the remedy of a rejected or skipped event. Reads the database with the role of a reader.',
-    example: 'promo-intake tail --operator acme --verdict rejected',
+    example: 'promo-intake tail --operator acme --verdict rejected --since 10m',
     options: {
+      since: {
+        value: 'TIME',
+        help: 'begin with the verdicts of this time or later, such as 2026-11-22T10:00:00Z, or of the last 10m, 2h or 1d',
+      },
       operator: { value: 'ID', help: 'only verdicts of this operator' },
       connection: { value: 'ID', help: 'only verdicts of events that came by this connection' },
       verdict: {
@@ -153,10 +157,12 @@ export const OPERATOR_COMMANDS: readonly Command[] = [
     },
     run: async ({ options }) => {
       const { tail } = await import('./tail.js');
+      const { readPast } = await import('../../cli/option-values.js');
       const [operator, connection] = [options.get('operator'), options.get('connection')];
       const [verdict, reason] = [options.get('verdict'), options.get('reason')];
       const filters = { operator, connection, verdict, reason, isTest: options.has('test') };
-      return tail({ filters, json: options.has('json') }, interruption());
+      const sinceMs = readPast(options, 'since');
+      return tail({ filters, json: options.has('json'), sinceMs }, interruption());
     },
   },
   {

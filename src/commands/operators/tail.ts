@@ -24,20 +24,29 @@ export interface TailCommandOptions {
   readonly filters: VerdictFilters;
   /** Print a JSON object for each verdict instead of a sentence. */
   readonly json: boolean;
+  /** The time of the first verdicts, in ms since 1970; undefined for now. */
+  readonly sinceMs: number | undefined;
 }
 
 const POLL_MS = 500;
 
 /** @returns the exit code */
-export async function tail({ filters, json }: TailCommandOptions, stop: AbortSignal): Promise<number> {
+export async function tail(
+  { filters, json, sinceMs }: TailCommandOptions,
+  stop: AbortSignal,
+): Promise<number> {
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const options = { ...DATABASE, maxConnections: 1, applicationName: 'promo-intake-tail' };
   const pool = makePool(options, makeLogger('silent'));
   try {
-    const verdicts = await followVerdicts(pool, filters);
+    const verdicts = await followVerdicts(pool, filters, sinceMs);
     const silent = whySilent(filters, await followedConnections(pool, filters));
     if (silent !== null) console.error(`warning: ${silent}`);
-    console.error('following the verdicts that are decided from now on; Ctrl-C ends it');
+    const which =
+      sinceMs === undefined
+        ? 'are decided from now on'
+        : `were decided from ${new Date(sinceMs).toISOString()} on`;
+    console.error(`following the verdicts that ${which}; Ctrl-C ends it`);
     let failures = 0;
     while (!stop.aborted && !isOutputLost()) {
       try {
