@@ -305,6 +305,7 @@ test.each([
   ['0009_ids_in_order.sql', '0008_stored_ids.sql', 2],
   ['0011_bounded_ids.sql', '0010_erasure_of_panics.sql', 2],
   ['0016_locks_of_our_own.sql', '0015_ledger_by_refunds.sql', 1],
+  ['0057_blocks_filled_again.sql', '0056_answers_about_attributions.sql', 1],
 ])('%s uses the indexes that its comment lets be built before it [D1]', async (name, upTo, count) => {
   const url = await database();
   await runMigrations(url, { upTo });
