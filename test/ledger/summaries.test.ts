@@ -1,4 +1,7 @@
-/** Verdicts that no vacuum has seen are found by summaries, which the folds make. */
+/**
+ * Summaries of ranges of pages. The folds make those of new pages. Where new verdicts fill pages again, the
+ * summaries keep old and new ones apart.
+ */
 import { filledStore } from '../support/filled-months';
 import { aRollupFold, foldAll } from '../support/folds';
 import { type TestStore, withClient } from '../support/ledger';
@@ -21,17 +24,21 @@ afterEach(() => store.close());
 const summarize = async (most = 64): Promise<number> =>
   Number(await store.value('select promo_store.summarize_history($1)', [most]));
 
-/** Pages that the newest verdict of some months is looked for in. */
-const pagesRead = (months = 'true'): Promise<number> =>
+/** Pages that verdicts are looked for in. */
+const pagesReadBy = (condition: string): Promise<number> =>
   withClient(store.url, async (client) => {
-    const newest = await store.value(`select max(verdict_id) from promo_store.history where ${months}`);
     await client.query('set enable_seqscan = off');
     const { rows } = await client.query(
-      `explain (analyze, format json) select from promo_store.history where verdict_id >= ${newest} and ${months}`,
+      `explain (analyze, format json) select from promo_store.history where ${condition}`,
     );
     const blocks = [...JSON.stringify(rows).matchAll(/"Lossy Heap Blocks":(\d+)/g)];
     return blocks.reduce((sum, [, lossy]) => sum + Number(lossy), 0);
   });
+/** Pages that the newest verdict of some months is looked for in. */
+const pagesRead = async (months = 'true'): Promise<number> => {
+  const newest = await store.value(`select max(verdict_id) from promo_store.history where ${months}`);
+  return pagesReadBy(`verdict_id >= ${newest} and ${months}`);
+};
 
 test('full pages are summarized from the newest ones back, and the last ones are left to the batches [L5]', async () => {
   await fill();
@@ -73,3 +80,41 @@ test('all pages of the month before are summarized [L5]', async () => {
   expect(await pagesRead(monthBefore)).toBeLessThanOrEqual(RANGE_PAGES);
   expect(await summarize()).toBe(0);
 });
+
+/** A quarter of an hour. */
+const DAYS = 0.01;
+/** A tenth of each batch. So each page has verdicts of the operator. */
+const MOVED = 'verdict_id % 8192 % 10 = 0';
+/** Fewer than the moved ones: all have room in the pages of the others. */
+const FILLED_AGAIN = Math.floor(EVENTS / 12);
+
+test.each([
+  ['its number', 'verdict_id = $id'],
+  ['its time', `decided_at between timestamptz '$at' - interval '1 second' and '$at'`],
+])(
+  'a verdict is found by %s in few pages after others have filled the pages that an operator left',
+  async (_, condition) => {
+    await fill({ days: DAYS, tail: 0 });
+    store.damaged = true; // History alone has the rows.
+    await store.rows(`delete from promo_store.history where ${MOVED}`);
+    await store.rows('vacuum promo_store.history');
+    const pages = `select sum(pg_relation_size(inhrelid)) / 8192 from pg_inherits where inhparent = 'promo_store.history'::regclass`;
+    const before = await store.value(pages);
+    // The newest verdicts once more, with higher numbers and later times.
+    await store.rows(
+      `insert into promo_store.history select (jsonb_populate_record(h, jsonb_build_object(
+       'verdict_id', verdict_id + 8192 * 1000000::bigint, 'decided_at', decided_at + interval '2 minutes'))).*
+     from promo_store.history h order by verdict_id desc limit ${FILLED_AGAIN}`,
+    );
+    await store.rows('vacuum promo_store.history');
+    expect(await store.value(pages)).toBe(before);
+    const [[id = '', at = ''] = []] = await store.rows(
+      'select verdict_id, decided_at from promo_store.history order by verdict_id offset $1 limit 1',
+      [EVENTS / 2],
+    );
+    const few = await pagesReadBy(condition.replaceAll('$id', id ?? '').replaceAll('$at', at ?? ''));
+    expect(few).toBeGreaterThan(0);
+    expect(few).toBeLessThanOrEqual(3 * RANGE_PAGES);
+    expect(few).toBeLessThan(Number(before) / 3);
+  },
+);
