@@ -88,6 +88,15 @@ const MOVED = 'verdict_id % 8192 % 10 = 0';
 /** Fewer than the moved ones: all have room in the pages of the others. */
 const FILLED_AGAIN = Math.floor(EVENTS / 12);
 
+/** Near the begin or the end of a month, the rows would be those of two months. */
+async function putInTheMiddleOfTheMonth(): Promise<void> {
+  await store.rows('create table public.filled as select * from promo_store.history');
+  await store.rows('truncate promo_store.history');
+  await store.rows(`update public.filled set decided_at = date_trunc('month', newest) + interval '10 days' + (decided_at - newest)
+     from (select max(decided_at) as newest from public.filled) n`);
+  await store.rows('insert into promo_store.history select * from public.filled order by verdict_id');
+}
+
 test.each([
   ['its number', 'verdict_id = $id'],
   ['its time', `decided_at between timestamptz '$at' - interval '1 second' and '$at'`],
@@ -96,6 +105,7 @@ test.each([
   async (_, condition) => {
     await fill({ days: DAYS, tail: 0 });
     store.damaged = true; // History alone has the rows.
+    await putInTheMiddleOfTheMonth();
     await store.rows(`delete from promo_store.history where ${MOVED}`);
     await store.rows('vacuum promo_store.history');
     const pages = `select sum(pg_relation_size(inhrelid)) / 8192 from pg_inherits where inhparent = 'promo_store.history'::regclass`;
