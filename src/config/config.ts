@@ -154,7 +154,7 @@ export const SETTINGS = {
   }),
   FETCH_INTERVAL_MS: setting({
     describe:
-      'Milliseconds from the beginning of one fetch with records to the next. A longer interval makes fewer and larger batches under light load: 20 needs a fifth less CPU than 10, with verdicts some 6 ms later. After a fetch of 32 KiB or more, the interval is 10 ms, unless a partition has a backlog.',
+      'Milliseconds from the beginning of one fetch with records to the next. A longer interval makes fewer and larger batches under light load: 20 needs a fifth less CPU than 10, with verdicts some 6 ms later. After a fetch of 64 KiB or more, the interval is 10 ms, unless a partition has a backlog.',
     fallback: '20',
     example: '20',
     // A fetch brings at most half a MiB of a partition. Longer intervals would slow down a partition that is

@@ -149,11 +149,6 @@ export class Lane {
     return this.state.type === 'ready' ? this.state.turn : null;
   }
 
-  /** Memory of the records that a batch can take now. */
-  get waitingBytes(): number {
-    return this.turn === null ? this.parts.bytesAhead : this.queue.bytes;
-  }
-
   /**
    * It has batches of its own, to spare the others. Its last records were not decided, its position is not
    * confirmed, or its chunks take long to decompress.

@@ -14,8 +14,7 @@
  *
  * Where records of different partitions share rounds, each batch has records of all lanes that hold some. A
  * batch then holds whole rounds. Where they share none, a batch takes all records of one lane before it goes
- * on to the next. Batches of different lanes are then in flight side by side. A worker that keeps
- * up shares the lanes out among them.
+ * on to the next. Batches of different lanes are then in flight side by side.
  *
  * A lane in trouble, or with large chunks, has batches of its own. One batch in flight is left to the other
  * lanes, and both kinds of batches take turns.
@@ -35,15 +34,11 @@ import { AGAIN, type BatchSize, endOf, type Part } from './parts';
 const LARGE_BATCH_BYTES = 1024 * 1024;
 /**
  * Where partitions share no rounds, a smaller batch may begin: it is judged while the store writes the batch
- * in flight. It has at least this many bytes, and no fewer than the newest batch. A worker that can hardly
- * keep up would otherwise make its batches smaller, and its events dearer.
+ * in flight. It has at least this many bytes, and at least this share of the bytes of the newest batch. A
+ * worker that can hardly keep up would otherwise make its batches smaller, and its events dearer.
  */
-const LEAST_BYTES_BESIDE = 40 * 1024;
-/**
- * Where fewer bytes wait, the worker keeps up. Its batches then share the lanes out: the store writes some of
- * them while the next one is judged. Where more wait, a batch takes all lanes, which makes events cheaper.
- */
-const SHARED_OUT_BELOW_BYTES = 256 * 1024;
+const LEAST_BYTES_BESIDE = 64 * 1024;
+const LEAST_SHARE_BESIDE = 1 / 2;
 /**
  * A batch that is not sent or not answered after this time may wait for the store, for a lock or over a long
  * line. Until then no other small batch begins beside it.
@@ -61,8 +56,8 @@ const LATE_AFTER_MS = 100;
 interface Batch {
   /** Its lane has batches of its own. */
   readonly isAlone: boolean;
-  /** That waited in its lanes when it began. */
-  readonly bytes: number;
+  /** Of its records; 0 until it is gathered. */
+  bytes: number;
   state: 'judging' | 'sent' | 'late';
 }
 
@@ -105,8 +100,7 @@ export class Pipeline {
     // Where few records wait, their verdicts must not wait for each other. Those of an undecided lane do not
     // come soon, however many they are.
     const lanes = [...this.lanes()].filter(({ undecided }) => undecided === null);
-    const queued = lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
-    const isBehind = this.inFlight.size > 0 && this.isLarge(queued);
+    const isBehind = this.inFlight.size > 0 && this.isLarge(bytesOf(lanes));
     this.deps.verdictSupply?.set(isBehind && !this.isStopped);
   }
 
@@ -115,7 +109,7 @@ export class Pipeline {
   }
 
   /** The lanes of the next batch, in the order in which it takes their records; none where it has to wait. */
-  private candidates(): readonly Lane[] {
+  private candidates(): Lane[] {
     const { partitionsAtOnce, areRoundsShared } = this.deps;
     const batches = [...this.inFlight];
     const isBusy = batches.length >= partitionsAtOnce || batches.some(({ state }) => state === 'judging');
@@ -130,39 +124,21 @@ export class Pipeline {
     if (first?.isAlone) return areLate || this.isLarge(first.queue.bytes) ? [first] : [];
     const mayReadAhead = areRoundsShared() || together.length === 0;
     const ahead = mayReadAhead ? [...this.lanes()].filter(({ parts }) => parts.bytesAhead > 0) : [];
-    const lanes = [...together, ...ahead];
-    const mayBegin = this.mayBeginBeside(batches.at(-1), bytesOf(lanes)) || (areLate && together.length > 0);
-    if (!mayBegin) return [];
-    return areRoundsShared() ? lanes : this.shareOut(lanes);
-  }
-
-  /** The first of these lanes: a share for each batch that may still begin. */
-  private shareOut(lanes: readonly Lane[]): readonly Lane[] {
-    const waiting = bytesOf(lanes);
-    if (waiting >= SHARED_OUT_BELOW_BYTES) return lanes;
-    const share = Math.max(LEAST_BYTES_BESIDE, waiting / (this.deps.partitionsAtOnce - this.inFlight.size));
-    let bytes = 0;
-    return lanes.filter((lane) => {
-      const isTaken = bytes < share;
-      bytes += lane.waitingBytes;
-      return isTaken;
-    });
+    const bytes = ahead.reduce((sum, { parts }) => sum + parts.bytesAhead, bytesOf(together));
+    const mayBegin = this.mayBeginBeside(batches.at(-1), bytes) || (areLate && together.length > 0);
+    return mayBegin ? [...together, ...ahead] : [];
   }
 
   /** Whether a batch with this many bytes may begin. @param newest of the batches in flight */
   private mayBeginBeside(newest: Batch | undefined, bytes: number): boolean {
     if (this.isLarge(bytes)) return true;
     if (newest === undefined || this.deps.areRoundsShared()) return false;
-    return bytes >= Math.max(LEAST_BYTES_BESIDE, newest.bytes);
+    return bytes >= Math.max(LEAST_BYTES_BESIDE, newest.bytes * LEAST_SHARE_BESIDE);
   }
 
   private async run(lanes: readonly Lane[]): Promise<void> {
     const { clock, areRoundsShared, batchEvents } = this.deps;
-    const batch: Batch = {
-      isAlone: lanes.some(({ isAlone }) => isAlone),
-      bytes: bytesOf(lanes),
-      state: 'judging',
-    };
+    const batch: Batch = { isAlone: lanes.some(({ isAlone }) => isAlone), bytes: 0, state: 'judging' };
     this.inFlight.add(batch);
     this.wasAlone = batch.isAlone;
     const late = clock.after(LATE_AFTER_MS, () => {
@@ -171,6 +147,7 @@ export class Pipeline {
     });
     try {
       const gathered = await gather(lanes, areRoundsShared(), batchEvents);
+      for (const { bytes } of gathered) batch.bytes += bytes;
       await this.decide(batch, gathered);
     } finally {
       this.inFlight.delete(batch);
@@ -220,9 +197,8 @@ function inTurn(lanes: Iterable<Lane>): Lane[] {
   return ready.sort((a, b) => key(a) - key(b) || (a.turn ?? 0) - (b.turn ?? 0));
 }
 
-/** That a batch can take now. */
 function bytesOf(lanes: readonly Lane[]): number {
-  return lanes.reduce((sum, { waitingBytes }) => sum + waitingBytes, 0);
+  return lanes.reduce((sum, { queue }) => sum + queue.bytes, 0);
 }
 
 // --- gather
@@ -257,6 +233,7 @@ interface Gathered {
   readonly part: Part;
   /** Timestamp of its last record. */
   readUpTo: number;
+  bytes: number;
   /** Of its lane, as the room of the batch counts them. */
   decompressedBytes: number;
   /** The batch takes no further record of the lane. */
@@ -292,7 +269,7 @@ async function gather(
     if (isFull(room) || room.decompressedBytes <= 0) break;
     // Another batch may have taken its records meanwhile.
     if (lane.turn === null && lane.parts.bytesAhead === 0) continue;
-    const each = { lane, part: lane.begin(), readUpTo: 0, decompressedBytes: 0, isDrained: false };
+    const each = { lane, part: lane.begin(), readUpTo: 0, bytes: 0, decompressedBytes: 0, isDrained: false };
     if (await takeRun(each, guaranteed, room)) gathered.push(each);
   }
   while (!isFull(room)) {
@@ -334,6 +311,7 @@ async function takeRun(gathered: Gathered, run: BatchSize, room: Room): Promise<
   gathered.decompressedBytes = decompressedBytes;
   room.events -= read.events;
   room.bytes -= read.bytes;
+  gathered.bytes += read.bytes;
   gathered.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
   gathered.isDrained = read.events < limit.events && read.bytes < limit.bytes && !part.isFull;
   return true;

@@ -54,7 +54,7 @@ const LEAST_FETCH_INTERVAL_MS = 10;
  * records then cost far more than the fetch, and a longer interval would only delay them. Where a partition
  * has a backlog, the longer interval stays, since larger batches are cheaper.
  */
-const BUSY_ANSWER_BYTES = 32 * 1024;
+const BUSY_ANSWER_BYTES = 64 * 1024;
 /** Batches of a fetch that are handed over at the same time. More of them would only wait for one another. */
 const BATCHES_HANDED_OVER_AT_ONCE = 64;
 /** New partitions are found within this time, and partitions without a leader are fetched again. */
