@@ -1,4 +1,5 @@
 /** `tail` follows the verdicts: each one once, and none is passed over. */
+import type { Client } from 'pg';
 import { grantRoles } from '../../src/ledger/roles';
 import { type FollowedVerdict, followVerdicts } from '../../src/ledger/verdict-tail';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
@@ -47,22 +48,33 @@ test('each verdict from its start on comes once, to the role of a reader [T1]', 
   expect(await poll()).toEqual([]);
 });
 
+/** Begins a transaction that takes the number of a batch. @returns the number */
+async function beginBatch(client: Client): Promise<number> {
+  await client.query('begin');
+  const { rows } = await client.query<{ no: string }>(`select nextval('promo_store.batch_numbers') as no`);
+  return Number(rows[0]?.no);
+}
+
+/** Inserts the first verdict of a batch, of the event `slow`. */
+async function insertSlow(client: Client, batch: number): Promise<void> {
+  await client.query(
+    `insert into promo_store.history (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
+     select $1, now(), feed_no, connection_no, reference_version, outcome, false, 'slow' from promo_store.history limit 1`,
+    [batch * 8192],
+  );
+}
+
 test('a batch that commits after batches with higher numbers is not passed over, and none comes twice [T1]', async () => {
   const poll = await following();
   await withClient(store.url, async (client) => {
-    await client.query('begin');
-    const { rows } = await client.query<{ no: string }>(`select nextval('promo_store.batch_numbers') as no`);
+    const batch = await beginBatch(client);
     const partition = store.partition('acme');
     await partition.read(aBet({ event_id: 'later' }));
     expect(await poll()).toEqual(['later']);
     expect(await poll()).toEqual([]);
     await partition.read(aBet({ event_id: 'later-still' }));
     expect(await poll()).toEqual(['later-still']);
-    await client.query(
-      `insert into promo_store.history (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
-       select $1, now(), feed_no, connection_no, reference_version, outcome, false, 'slow' from promo_store.history limit 1`,
-      [Number(rows[0]?.no) * 8192],
-    );
+    await insertSlow(client, batch);
     expect(await poll()).toEqual([]);
     await client.query('commit');
   });
@@ -106,6 +118,10 @@ test('the conditions choose operator, connection, verdict and reason [T1]', asyn
 
 /** Moves the decision of an event into the past. @returns the time, in ms since 1970 */
 async function setDecided(eventId: string, secondsAgo: number): Promise<number> {
+  // In the first days of a month, the time is in a month that a new store lacks.
+  await store.rows(
+    `select promo_store.create_month('history', date_trunc('month', now() at time zone 'utc' - interval '2 days')::date)`,
+  );
   const [row] = await store.rows(
     `update promo_store.history set decided_at = date_trunc('second', now()) - make_interval(secs => ${secondsAgo})
      where event_id = '${eventId}' returning (extract(epoch from decided_at) * 1000)::bigint`,
@@ -156,16 +172,11 @@ test('verdicts of the past come once the batches in flight at the start have end
   const partition = store.partition('acme');
   await partition.read(aBet({ event_id: 'first' }));
   await withClient(store.url, async (client) => {
-    await client.query('begin');
-    const { rows } = await client.query<{ no: string }>(`select nextval('promo_store.batch_numbers') as no`);
+    const batch = await beginBatch(client);
     await partition.read(aBet({ event_id: 'later' }));
     const poll = await following({}, Date.now() - 60_000);
     expect(await poll()).toEqual([]);
-    await client.query(
-      `insert into promo_store.history (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
-       select $1, now(), feed_no, connection_no, reference_version, outcome, false, 'slow' from promo_store.history limit 1`,
-      [Number(rows[0]?.no) * 8192],
-    );
+    await insertSlow(client, batch);
     expect(await poll()).toEqual([]);
     await client.query('commit');
     expect(await poll()).toEqual(['first', 'slow', 'later']);
