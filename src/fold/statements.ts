@@ -5,9 +5,14 @@ import type { Session, Statement } from '../postgres/transaction';
 /** Numbers of a batch: those of its verdicts (src/ledger/statements/lock.ts). */
 export const BATCH_NUMBERS = 8_192;
 
+/**
+ * A lease of more than two minutes was written while the clock of Postgres was ahead, and counts as over.
+ * Otherwise a crash of its holder would stop the fold until the clock is there again.
+ */
 const LOCK = {
   name: 'fold_lock',
-  text: `select generation, holder = $2 or coalesce(held_until, '-infinity') < clock_timestamp()
+  text: `select generation, holder = $2
+  or coalesce(held_until, '-infinity') not between clock_timestamp() and clock_timestamp() + interval '2 minutes'
 from promo_store.folds where fold = $1 for update skip locked`,
 };
 export const LOCK_FOR_REBUILD = {

@@ -228,6 +228,21 @@ test('two processes at once: one folds, and the other follows where it ends [L5]
   await expectRecount();
 });
 
+test('a lease that was written while the clock of Postgres was an hour ahead is over [L5]', async () => {
+  const [crashed, next] = [aFold(), aFold()];
+  await store.partition('acme').read(aBet({ event_id: 'b1' }));
+  await foldAll(crashed);
+  await store.rows(
+    `update promo_store.folds set held_until = held_until + interval '1 hour';
+    update promo_store.fold_generations set caught_up_at = caught_up_at + interval '1 hour'`,
+  );
+  await store.partition('acme').read(aBet({ event_id: 'b2' }));
+  await foldAll(next);
+  expect((await crashed.step()).kind).toBe('standby');
+  expect(await store.value('select lag_seconds between 0 and 60 from promo.rollup_coverage')).toBe('t');
+  await expectRecount();
+});
+
 test('a rebuild beside writers shows its result at once, and keeps what history no longer has [L5]', async () => {
   const fold = aFold();
   await write(7, 6);

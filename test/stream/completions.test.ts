@@ -159,6 +159,13 @@ test('of two publishers one works, and the cursor moves once for each entry [S10
   expect(await cursors()).toEqual([['3', null]]);
 });
 
+test('a lease that was written while the clock of Postgres was an hour ahead is over [S10]', async () => {
+  await publisher({ holder: 'crashed' }).step();
+  await store.rows(`update promo_store.completion_outbox set held_until = held_until + interval '1 hour'`);
+  await addEntries(store.pool, {});
+  expect(await publisher({ holder: 'next' }).step()).toMatchObject({ kind: 'published', messages: 1 });
+});
+
 test('a topic that refuses holds back its operator alone, which then catches up in order [S10]', async () => {
   await addEntries(store.pool, {}, { operator: 'bravo' });
   const lines: string[] = [];
