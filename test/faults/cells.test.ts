@@ -6,23 +6,28 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sleep, until } from '../../dev/servers/deadline';
+import { HOOK, secret } from '../stream/scene';
 import { connectionOf, inWorld, type World } from '../stream/world';
 import { aBet, aLogin, anOperator, aWin, bytesOf, type EventJson } from '../support/builders';
 import { type Outgoing, withProducer } from '../support/kafka';
 import { withAdmin } from '../support/servers';
+import { senderTo, startWebhook } from '../support/webhook';
 import { killWorkers, RunningCommand, type Settings } from '../support/worker';
 import { untilCaughtUp, verifySound } from './promises';
 
 const MOVE_DEADLINE_MS = 60_000;
 const PARTITIONS = 2;
 
+/** The ends of senders that a failed test has left running. */
+const ends = new Set<() => Promise<void>>();
 let directory: string;
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'promo-cells-'));
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 afterEach(async () => {
-  await Sender.stopAll();
+  await Promise.allSettled([...ends].map((end) => end()));
+  ends.clear();
   await killWorkers();
 });
 
@@ -36,14 +41,9 @@ class Sender {
   hasMoved = false;
   private isStopped = false;
   private readonly ended: Promise<void>;
-  private static readonly all = new Set<Sender>();
-
-  static async stopAll(): Promise<void> {
-    await Promise.all([...Sender.all].map((sender) => sender.stop()));
-  }
 
   constructor(topics: Readonly<Record<string, string>>) {
-    Sender.all.add(this);
+    ends.add(() => this.stop());
     this.ended = withProducer(async (producer) => {
       for (let n = 0; !this.isStopped; n++) {
         for (const [operator, topic] of Object.entries(topics))
@@ -59,7 +59,6 @@ class Sender {
 
   async stop(): Promise<void> {
     this.isStopped = true;
-    Sender.all.delete(this);
     await this.ended;
   }
 
@@ -88,6 +87,64 @@ class Sender {
       value: bytesOf(event),
       partition: n % PARTITIONS,
     }));
+  }
+}
+
+/** Sends bets of acme by the webhook, through an ingress. Each event is repeated until the answer is 200. */
+class WebhookSender {
+  /** The webhook to which the ingress leads; null: the ingress answers 503 by itself. */
+  target: ReturnType<typeof senderTo> | null = null;
+  readonly ids: string[] = [];
+  /** The statuses of the webhooks. */
+  readonly statuses = new Set<number>();
+  private isStopped = false;
+  private inFlight = 0;
+  private readonly ended: Promise<unknown>;
+
+  constructor(senders: number) {
+    ends.add(() => {
+      this.target = null;
+      return this.stop();
+    });
+    this.ended = Promise.all(Array.from({ length: senders }, (_, sender) => this.send(sender)));
+    // The test gets the error once it stops the senders.
+    this.ended.catch(() => undefined);
+  }
+
+  /** Resolves when no request is in flight. */
+  async untilIdle(): Promise<void> {
+    await until('no request is in flight', MOVE_DEADLINE_MS, () => this.inFlight === 0);
+  }
+
+  /** Resolves once all events are answered. */
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    await this.ended;
+  }
+
+  private async send(sender: number): Promise<void> {
+    for (let n = 0; !this.isStopped; n++) {
+      const event_id = `hook-${sender}-${n}`;
+      this.ids.push(event_id);
+      const event = aBet({ event_id, round_id: `r-hook-${n}` });
+      while (!(await this.answers(event))) {
+        if (this.isStopped && this.target === null) return;
+        await sleep(20);
+      }
+      await sleep(20);
+    }
+  }
+
+  private async answers(event: EventJson): Promise<boolean> {
+    if (this.target === null) return false;
+    this.inFlight++;
+    try {
+      const { status } = await this.target(event);
+      this.statuses.add(status);
+      return status === 200;
+    } finally {
+      this.inFlight--;
+    }
   }
 }
 
@@ -137,6 +194,13 @@ async function setOffsets(world: World<string>, csv: string): Promise<void> {
   });
 }
 
+/** Resolves once so many records of Kafka are decided. */
+const untilRead = (world: World<string>, wanted: number): Promise<void> =>
+  until(`${wanted} records are decided`, MOVE_DEADLINE_MS, async () => {
+    const { records = 0 } = await world.balance();
+    return records >= wanted;
+  });
+
 const keysIn = async (world: World<string>): Promise<string[]> =>
   (await world.rows(`select operator_id || ' ' || event_id from promo.verdicts`)).map(([key]) => String(key));
 const sumOf = async (worlds: readonly World<string>[], query: string): Promise<number> => {
@@ -149,7 +213,10 @@ test('an operator moves to another cell under load, with kills in every phase: e
     inWorld({ topics: { charlie: PARTITIONS } }, async (b) => {
       const operatorOf = (id: string, topic: string) =>
         anOperator({ id, connections: [connectionOf(topic)] });
-      const acme = operatorOf('acme', a.topics.acme);
+      const acme = anOperator({
+        id: 'acme',
+        connections: [connectionOf(a.topics.acme), { id: HOOK, transport: 'webhook' }],
+      });
       const bravo = operatorOf('bravo', a.topics.bravo);
       const charlie = operatorOf('charlie', b.topics.charlie);
       await a.apply([acme, bravo]);
@@ -158,15 +225,24 @@ test('an operator moves to another cell under load, with kills in every phase: e
       const [[first = null] = []] = await a.rows(`select promo.number_cell('a', 0, 4)`);
       await b.rows(`select promo.number_cell('b', 1, 4, $1)`, [first]);
 
+      const hookIn = async ({ writerUrl }: World<string>) => {
+        const { port } = await startWebhook({ DATABASE_URL: writerUrl }, { [HOOK]: secret });
+        return senderTo(port, HOOK, secret);
+      };
+      const ingress = new WebhookSender(3);
+      ingress.target = await hookIn(a);
       const sender = new Sender({ acme: a.topics.acme, bravo: a.topics.bravo, charlie: b.topics.charlie });
       const workerB = await b.started();
       const workerA = await a.started();
-      await a.untilDecided(300);
+      await untilRead(a, 300);
       await workerA.kill();
       const heir = a.start();
-      await a.untilDecided(900);
+      await untilRead(a, 900);
 
-      // Step 2: the operator leaves the reference data of cell a while no worker runs there.
+      // Step 2: the ingress answers 503. The operator leaves the reference data while no worker runs there.
+      const ofCellA = ingress.ids.length;
+      ingress.target = null;
+      await ingress.untilIdle();
       expect(await heir.stop()).toEqual({ code: 0, signal: null });
       await a.apply([bravo]);
       a.start();
@@ -187,6 +263,7 @@ test('an operator moves to another cell under load, with kills in every phase: e
       expect(await workerB.stop()).toEqual({ code: 0, signal: null });
       await setOffsets(b, offsets);
       await b.apply([acme, charlie]);
+      ingress.target = await hookIn(b);
       sender.hasMoved = true;
       const next = b.start();
       await until('cell b decides new events of the operator', MOVE_DEADLINE_MS, async () => {
@@ -202,16 +279,21 @@ test('an operator moves to another cell under load, with kills in every phase: e
         MOVE_DEADLINE_MS,
         () => sender.resentAfterMove.size > 10,
       );
-      await sender.stop();
+      await Promise.all([sender.stop(), ingress.stop()]);
       await untilCaughtUp(a, a.topics.bravo);
       await untilCaughtUp(b, a.topics.acme);
       await untilCaughtUp(b, b.topics.charlie);
 
       // Each event has one verdict over both cells.
       const [inA, inB] = [await keysIn(a), await keysIn(b)];
-      expect([...inA, ...inB].sort()).toEqual([...sender.events.keys()].sort());
+      const sent = [...sender.events.keys(), ...ingress.ids.map((id) => `acme ${id}`)];
+      expect([...inA, ...inB].sort()).toEqual(sent.sort());
+      // By the webhook, both cells have decided events, and no sender was refused for good.
+      expect(ofCellA).toBeGreaterThan(10);
+      expect(ingress.ids.length).toBeGreaterThan(ofCellA + 10);
+      expect([...ingress.statuses]).toEqual([200]);
       expect(inA.filter((key) => !key.startsWith('bravo '))).toEqual([]);
-      expect(await sumOf([a, b], 'select count(*) from promo.ledger')).toBe(sender.events.size);
+      expect(await sumOf([a, b], 'select count(*) from promo.ledger')).toBe(sent.length);
       // Each resend is one duplicate, with its content recognized, in the cell that has the operator.
       expect(await sumOf([a, b], 'select count(*) from promo.deliveries')).toBe(sender.resent);
       expect(await sumOf([a, b], 'select count(*) from promo.deliveries where content_differs')).toBe(0);
@@ -230,7 +312,7 @@ test('an operator moves to another cell under load, with kills in every phase: e
       const ids = await Promise.all(
         [a, b].map((world) => world.rows('select verdict_id from promo.verdicts')),
       );
-      expect(new Set(ids.flat(2)).size).toBe(sender.events.size);
+      expect(new Set(ids.flat(2)).size).toBe(sent.length);
       // The old group still has offsets of the moved topics. The procedure deletes them by a tool of Kafka.
       await verifySound(b);
       expect(b.logs()).not.toContain('records were passed over');
