@@ -122,7 +122,11 @@ function effectText(effect: Effect): string {
         effect.at === null ? 'all its windows' : `windows that begin at ${instantText(effect.at)} or later`;
       return `computes ${windows} again, also those that have begun or are over; earlier versions no longer count there`;
     }
-    case 'time':
-      return `for windows that begin at ${instantText(effect.at)} or later`;
+    case 'time': {
+      const { at, pausedSince } = effect;
+      const pause =
+        pausedSince === null ? '' : `; no window counts from ${instantText(pausedSince)} until then`;
+      return `for windows that begin at ${instantText(at)} or later${pause}`;
+    }
   }
 }

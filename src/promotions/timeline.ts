@@ -29,8 +29,11 @@ export type Timeline = readonly [DefinedVersion, ...DefinedVersion[]];
 export type Effect =
   /** All windows of an added promotion, with the events that are stored already. */
   | { readonly from: 'first_window' }
-  /** The windows that begin at this time or later. Microseconds since 1970. */
-  | { readonly from: 'time'; readonly at: bigint }
+  /**
+   * The windows that begin at this time or later. From `pausedSince` until then no window counts, as after a
+   * change from weeks to months. Null: there is no such pause. Microseconds since 1970.
+   */
+  | { readonly from: 'time'; readonly at: bigint; readonly pausedSince: bigint | null }
   /** The only window has begun, and it never ends. */
   | { readonly from: 'never' }
   /** A removed promotion counts nothing from now on. */
@@ -115,17 +118,20 @@ function changeOf(
   differences: readonly string[],
   at: bigint,
 ): TimelineChange {
-  const since = endOfWindow(before, at);
-  if (since === null) {
+  const end = endOfWindow(before, at);
+  if (end === null) {
     const objection = {
       message: `The change would never count: the window "${ONLY_WINDOW}" has begun, and never ends.`,
       remedy: ANOTHER_ID,
     };
     return { timeline: before, change: 'changed', differences, effect: { from: 'never' }, objection };
   }
-  const timeline = appended(before, definition, since);
-  const change = { timeline, change: 'changed', differences, effect: { from: 'time', at: since } } as const;
-  const objection = objectionOfNoWindow(definition, since);
+  const first = firstBegin(definition, end) ?? end;
+  const timeline = appended(before, definition, first, end);
+  const pausedSince = first > end && windowIn(before, at) !== undefined ? end : null;
+  const effect: Effect = { from: 'time', at: first, pausedSince };
+  const change = { timeline, change: 'changed', differences, effect } as const;
+  const objection = objectionOfNoWindow(definition, end);
   return objection === undefined ? change : { ...change, objection };
 }
 
@@ -167,8 +173,10 @@ function addAfter(
   { completeSince }: Moment,
 ): TimelineChange {
   const { from, objection } = beginOf(definition, since, completeSince);
-  const timeline = appended(before, definition, from);
-  const effect: Effect = from === null ? { from: 'first_window' } : { from: 'time', at: from };
+  const first = from === null ? null : (firstBegin(definition, from) ?? from);
+  const timeline = appended(before, definition, first, from);
+  const effect: Effect =
+    first === null ? { from: 'first_window' } : { from: 'time', at: first, pausedSince: null };
   const change = { timeline, change: 'added', differences: [], effect } as const;
   return objection === undefined ? change : { ...change, objection };
 }
@@ -227,16 +235,20 @@ function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objectio
 }
 
 function objectionOfNoWindow(definition: PromotionDefinition, since: bigint): Objection | undefined {
-  const { calendar } = compilePromotion(definition);
-  const start = later(since, calendar.from) ?? since;
-  const window = calendar.at(start);
-  if (window?.startsAt !== null && window !== undefined && window.startsAt >= since) return undefined;
-  const end = window?.endsAt ?? null;
-  if (end !== null && calendar.at(end) !== undefined) return undefined;
+  if (firstBegin(definition, since) !== undefined) return undefined;
   return {
     message: `The definition would never count: it has no window that begins at ${instantText(since)} or later.`,
     remedy: 'Give the changed promotion another id, or write a later from and to.',
   };
+}
+
+/** @returns when the first window begins that begins at `since` or later; undefined: there is none */
+function firstBegin(definition: PromotionDefinition, since: bigint): bigint | undefined {
+  const { calendar } = compilePromotion(definition);
+  const window = calendar.at(later(since, calendar.from) ?? since);
+  if (window === undefined) return undefined;
+  if (window.startsAt !== null && window.startsAt >= since) return window.startsAt;
+  return window.endsAt !== null && calendar.at(window.endsAt) !== undefined ? window.endsAt : undefined;
 }
 
 /** @returns when the window that has an instant begins: the instant itself where there is none */

@@ -108,8 +108,11 @@ test('a store that lost months of history refuses definitions that need them, al
     bets(`target: 1, ${WEEKLY}`, 'c'),
   ];
   const { changes } = await apply(flows, 'next_window', () => false);
-  const since = await store.value(
-    `select (extract(epoch from promo_store.complete_history_since()) * 1000000)::bigint`,
+  const monday = await store.value(
+    `select (extract(epoch from min(m at time zone 'Europe/Warsaw')) * 1000000)::bigint
+     from promo_store.complete_history_since() s (since), generate_series(0, 1) n,
+       lateral (select date_trunc('week', s.since at time zone 'Europe/Warsaw') + n * interval '1 week') w (m)
+     where m at time zone 'Europe/Warsaw' >= s.since`,
   );
   expect(changes.map(({ id, objection }) => [id, objection?.message.replace(/\d{4}-.*?Z/g, 'TIME')])).toEqual(
     [
@@ -121,7 +124,7 @@ test('a store that lost months of history refuses definitions that need them, al
       ['c', undefined],
     ],
   );
-  expect(changes[2]?.effect).toEqual({ from: 'time', at: BigInt(since ?? 0) });
+  expect(changes[2]?.effect).toEqual({ from: 'time', at: BigInt(monday ?? 0), pausedSince: null });
   store.damaged = true; // The present month was not made just now.
 });
 

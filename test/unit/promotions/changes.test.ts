@@ -28,10 +28,10 @@ test.each([
     'changed promotion acme/x: target.EUR: 5.00 -> 6.00; target.USD: not given -> 7 (for windows that begin at 2026-12-10T00:00:00Z or later)',
   ],
   [
-    'a promotion that has not begun, at once',
+    'a promotion that has not begun, from its begin on',
     bets('target: 5, from: 2027-01-01T00:00Z'),
     bets('target: 6, from: 2027-01-01T00:00Z'),
-    'changed promotion acme/x: target: 5 -> 6 (for windows that begin at 2026-12-03T12:00:00Z or later)',
+    'changed promotion acme/x: target: 5 -> 6 (for windows that begin at 2027-01-01T00:00:00Z or later)',
   ],
   [
     'a promotion whose only window never ends, not at all',
@@ -40,10 +40,16 @@ test.each([
     'changed promotion acme/x: target: 5 -> 6 (without effect until it is recomputed: its window "once" has begun and never ends)',
   ],
   [
-    'the length of its windows, at the end of the window in progress',
+    'the length of its windows, with the time in which none counts',
     bets(`target: 5, ${WEEKLY}`),
     bets('target: 5, window: { every: month, starts: 1 }, time_zone: Europe/Warsaw'),
-    'changed promotion acme/x: window.every: week -> month; window.starts: monday -> 1 (for windows that begin at 2026-12-06T23:00:00Z or later)',
+    'changed promotion acme/x: window.every: week -> month; window.starts: monday -> 1 (for windows that begin at 2026-12-31T23:00:00Z or later; no window counts from 2026-12-06T23:00:00Z until then)',
+  ],
+  [
+    'its time zone, with the time in which no window counts',
+    bets('target: 5, window: { every: week, starts: monday }, time_zone: America/New_York'),
+    bets(`target: 5, ${WEEKLY}`),
+    'changed promotion acme/x: time_zone: America/New_York -> Europe/Warsaw (for windows that begin at 2026-12-13T23:00:00Z or later; no window counts from 2026-12-07T05:00:00Z until then)',
   ],
   [
     'items, by their ids',

@@ -153,6 +153,29 @@ test.each([
   expect([found.state, found.version.version, found.next?.version]).toEqual([state, version, next]);
 });
 
+test('a changed promotion begins later while no window counts [P17]', () => {
+  const timeline = timelineOf([[`target: 1, ${WEEKLY}`], [`target: 1, ${MONTHLY}`]]);
+  const stateAt = (at: string) => {
+    const { state, version } = promotionStateOf(timeline, micros(at));
+    return [state, version.version];
+  };
+  expect(stateAt('2026-12-06T22:59:59Z')).toEqual(['counts', 1]);
+  expect(stateAt('2026-12-06T23:00:00Z')).toEqual(['begins later', 2]);
+  expect(stateAt('2026-12-31T22:59:59Z')).toEqual(['begins later', 2]);
+  expect(stateAt('2026-12-31T23:00:00Z')).toEqual(['counts', 2]);
+});
+
+test('a change while no window counts keeps the windows of before [P17]', () => {
+  const timeline = timelineOf([
+    [`target: 1, ${WEEKLY}`],
+    [`target: 1, ${MONTHLY}`],
+    [`target: 2, ${MONTHLY}`, 'next_window', { at: micros('2026-12-20T00:00:00Z') }],
+  ]);
+  expect(versionAt(timeline, '2026-12-06T22:59:59Z')).toBe(1);
+  expect(versionAt(timeline, '2026-12-20T00:00:00Z')).toBeUndefined();
+  expect(versionAt(timeline, '2026-12-31T23:00:00Z')).toBe(3);
+});
+
 test('a promotion was removed from its removal on [P17]', () => {
   const removed = remove(timelineOf([['target: 1']]), AT)?.timeline;
   if (removed === undefined) throw new Error('it was removed before');
