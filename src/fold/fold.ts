@@ -82,6 +82,8 @@ export type Stepped =
   /** Another process folds, or another transaction holds the row of the fold. */
   | {
       readonly kind: 'standby';
+      /** Another process has the lease. Otherwise a transaction holds the row, such as `promotions apply`. */
+      readonly isLeased: boolean;
       readonly lagSeconds: number | null;
       /** The process of Postgres whose transaction has held the row for long; null: none has. */
       readonly heldBy: number | null;
@@ -169,9 +171,10 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   async function stepIn(session: Session): Promise<Stepped> {
     await session.query(sql.PLANNER_SETTINGS);
     if (!(await sql.lockFold(session, name, holder))) {
-      const [[lag = null, pid = null] = []] = await session.query(sql.LAG, [name]);
+      const [[lag = null, pid = null, isLeased = null] = []] = await session.query(sql.LAG, [name, holder]);
       return {
         kind: 'standby',
+        isLeased: isLeased === 't',
         lagSeconds: lag === null ? null : Number(lag),
         heldBy: pid === null ? null : Number(pid),
       };

@@ -35,14 +35,17 @@ export async function runFold(
       if (failures > 0) logger.info({ failures }, 'folding again');
       failures = 0;
       observe(stepped);
-      if ((stepped.kind === 'standby') !== isStandby) {
-        isStandby = stepped.kind === 'standby';
-        logger.info(isStandby ? 'another process folds, waiting' : 'this process folds');
-      }
-      const holder = stepped.kind === 'standby' ? stepped.heldBy : null;
+      const isWaiting = stepped.kind === 'standby';
+      const holder = isWaiting ? stepped.heldBy : null;
       if (holder !== null && holder !== heldBy)
         logger.warn({ pid: holder }, 'an open transaction holds the fold, waiting');
       heldBy = holder;
+      // Where a transaction holds the row for a moment, the process that folds stays the same.
+      if (isWaiting !== isStandby && (!isWaiting || stepped.isLeased || holder !== null)) {
+        isStandby = isWaiting;
+        if (!isWaiting) logger.info('this process folds');
+        else if (holder === null) logger.info('another process folds, waiting');
+      }
       report(stepped, logger);
       if (stepped.kind === 'slice' && stepped.restMs > 0 !== givesWay) {
         givesWay = !givesWay;

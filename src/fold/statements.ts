@@ -40,13 +40,14 @@ from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold 
 };
 /**
  * A transaction that locks the row long after the last lease may be stuck. So an erasure in an open session
- * keeps every process from the fold.
+ * keeps every process from the fold. The last column says whether another process has the lease.
  */
 export const LAG = {
   name: 'fold_lag',
   text: `select extract(epoch from clock_timestamp() - g.caught_up_at),
   case when coalesce(f.held_until, '-infinity') < clock_timestamp() - interval '20 seconds' then (
-    select l.pid from pg_locks l where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = f.xmax) end
+    select l.pid from pg_locks l where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = f.xmax) end,
+  f.holder <> $2 and f.held_until > clock_timestamp()
 from promo_store.folds f
 join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
 };

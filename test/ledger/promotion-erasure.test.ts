@@ -421,7 +421,7 @@ test('a session that leaves an erasure open is named by its process of Postgres,
     });
   await store.partition('acme').read(aBet({ event_id: 'waits', round_id: 'r-waits' }));
   await openErasure(async () => {
-    expect(await fold.step()).toMatchObject({ kind: 'standby', heldBy: null });
+    expect(await fold.step()).toMatchObject({ kind: 'standby', isLeased: false, heldBy: null });
   });
   await store.rows(`update promo_store.folds set held_until = now() - interval '1 minute'`);
   await openErasure(async (pid) => {

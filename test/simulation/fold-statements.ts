@@ -107,11 +107,15 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     if (shown === undefined) return [];
     return [[String(shown.generation), String(session.now()), flag(isCurrent(session, shown))]];
   },
-  fold_lag(session) {
+  fold_lag(session, [, holder]) {
+    const { fold } = session.seen;
     const shown = shownOf(session.seen);
-    if (shown === undefined) return [];
+    if (fold === null || shown === undefined) return [];
     const { caughtUpAt } = shown;
-    return [[caughtUpAt === null ? null : String(Number(session.now() - caughtUpAt) / 1e6), null]];
+    const isLeased = fold.holder !== holder && fold.heldUntil !== null && fold.heldUntil > session.now();
+    return [
+      [caughtUpAt === null ? null : String(Number(session.now() - caughtUpAt) / 1e6), null, flag(isLeased)],
+    ];
   },
   fold_generations: ({ seen }) =>
     [...seen.generations.values()]

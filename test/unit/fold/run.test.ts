@@ -22,6 +22,11 @@ function aSlice(restMs: number, isCaughtUp: boolean, ms = SLICE_MS): Stepped {
   };
 }
 
+/** @param heldBy the process of Postgres that has held the row for long */
+function aStandby(heldBy: number | null, isLeased = false): Stepped {
+  return { kind: 'standby', isLeased, lagSeconds: 40, heldBy };
+}
+
 /** Runs the loop over these steps. @returns its waits and its log lines */
 async function run(steps: readonly Stepped[]): Promise<{ waits: number[]; lines: string[] }> {
   const end = new AbortController();
@@ -70,14 +75,24 @@ test('a rest is no shorter than the wait of a fold that has everything', async (
 });
 
 test('an open transaction that holds the fold is logged once, with its process of Postgres', async () => {
-  const standby = (heldBy: number | null): Stepped => ({ kind: 'standby', lagSeconds: 40, heldBy });
-  const { lines } = await run([standby(null), standby(7), standby(7), standby(8), aSlice(0, true)]);
+  const { lines } = await run([aSlice(0, true), aStandby(7), aStandby(7), aStandby(8), aSlice(0, true)]);
   expect(lines).toEqual([
-    'another process folds, waiting',
+    'this process folds',
     'an open transaction holds the fold, waiting',
     'an open transaction holds the fold, waiting',
     'this process folds',
   ]);
+});
+
+test('a transaction that holds the fold for a moment is not logged as another process', async () => {
+  const { lines } = await run([aSlice(0, true), aStandby(null), aSlice(0, true)]);
+  expect(lines).toEqual(['this process folds']);
+});
+
+test('another process that has the lease is logged once', async () => {
+  const leased = aStandby(null, true);
+  const { lines } = await run([leased, aStandby(null), leased, aSlice(0, true)]);
+  expect(lines).toEqual(['another process folds, waiting', 'this process folds']);
 });
 
 test('a slice that took the whole interval is followed at once', async () => {
