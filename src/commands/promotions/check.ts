@@ -13,7 +13,7 @@ import type { PromotionDocument } from '../../promotions/definition';
 import { describeFileFault, type FileFault, MAX_REFERENCE_BYTES } from '../../reference-file/reference-file';
 import { readReferenceInput } from '../shared/reference-input';
 
-const FAULTS_SHOWN = 100;
+export const FAULTS_SHOWN = 100;
 
 /** @returns the exit code: 1 where the file has faults */
 export async function checkPromotions(file: string, options: Options): Promise<number> {

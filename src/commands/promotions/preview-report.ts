@@ -11,8 +11,8 @@ import type { CompiledPromotion } from '../../promotions/terms';
 
 export interface PreviewReport {
   readonly preview: Preview;
-  /** Microseconds since 1970. */
-  readonly asOf: bigint;
+  /** Microseconds since 1970; null: no event and no option says it. */
+  readonly asOf: bigint | null;
   readonly file: string;
   readonly eventFile: string;
   readonly summary: string;
@@ -24,7 +24,8 @@ const PLAYERS_SHOWN = 20;
 
 export function* previewText({ preview, asOf, file, eventFile, summary }: PreviewReport): Generator<string> {
   yield `${eventFile}: ${summary}`;
-  yield `${file}: ${counted(preview.promotions.length, 'promotion')}, as of ${instantText(asOf)}`;
+  const time = asOf === null ? '' : `, as of ${instantText(asOf)}`;
+  yield `${file}: ${counted(preview.promotions.length, 'promotion')}${time}`;
   for (const promotion of preview.promotions) {
     const { id, type } = promotion.definition;
     yield '';
@@ -151,7 +152,7 @@ export function* previewObjects({
     row: 'summary',
     file,
     events: eventFile,
-    as_of: instantText(asOf),
+    as_of: asOf === null ? null : instantText(asOf),
     verdicts: summary,
   });
 }

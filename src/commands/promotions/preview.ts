@@ -15,11 +15,12 @@ import { parseInstant } from '../../domain/event/timestamp';
 import type { Connection, ReferenceDocument } from '../../domain/reference';
 import { judge } from '../../domain/verdict/judge';
 import { isObject } from '../../lib/json';
+import { described } from '../../lib/printable';
 import type { FileSource } from '../../promotions/file-ledger';
 import type { RoundCredit } from '../../promotions/ledger-entry';
 import { Preview } from '../../promotions/preview';
 import { describeAttributionFault, readAttributionLine } from './attribution-lines';
-import { printFaults, readPromotionFile, referenceOf } from './check';
+import { FAULTS_SHOWN, printFaults, readPromotionFile, referenceOf } from './check';
 import { previewObjects, previewText } from './preview-report';
 
 /** The preview keeps its events and progress in memory: these limits take less than 1 GiB. */
@@ -54,8 +55,8 @@ export async function previewPromotions(file: string, options: Options, stop: Ab
     console.error(`${eventFile}: interrupted after ${tally.summary()}; nothing was computed`);
     return FAILED;
   }
-  const asOf = asOfMs === undefined ? (preview.latest ?? 0n) : BigInt(asOfMs) * 1000n;
-  preview.fold.endSlice(asOf);
+  const asOf = asOfMs === undefined ? preview.latest : BigInt(asOfMs) * 1000n;
+  preview.fold.endSlice(asOf ?? 0n);
   const report = { preview, asOf, file, eventFile, summary: tally.summary() };
   await printLines(options.has('json') ? previewObjects(report) : previewText(report));
   return DONE;
@@ -95,14 +96,19 @@ async function readInto(
   { file, connection, stop }: EventInput,
 ): Promise<void> {
   const ignoreNotice = () => undefined;
+  let wrongTimes = 0;
+  const onWrongTime = (line: number, value: unknown) => {
+    if (++wrongTimes <= FAULTS_SHOWN) console.error(`warning: ${file}:${line}: ${wrongTimeText(value)}`);
+  };
   for await (const lines of readEvents(readLines(openInput(file, stop)), ignoreNotice)) {
-    for (const line of lines) takeLine(preview, tally, line, connection);
+    for (const line of lines) takeLine(preview, tally, line, { connection, onWrongTime });
     const excess = excessOf(preview);
     if (excess !== undefined)
       throw new Unable(
         `${file} has more than ${excess}, the limit of a preview, which keeps all in memory. Divide the file by player, and preview each part.`,
       );
   }
+  if (wrongTimes > FAULTS_SHOWN) console.error(`warning: ${file}: ${wrongTimes - FAULTS_SHOWN} more`);
 }
 
 function excessOf({ size, fold }: Preview): string | undefined {
@@ -111,30 +117,43 @@ function excessOf({ size, fold }: Preview): string | undefined {
   return `${MOST_PROGRESS.toLocaleString('en')} players with progress, each promotion and window counted`;
 }
 
+interface LineOptions {
+  readonly connection: Connection | undefined;
+  /** Called with a value that is no time of decision. */
+  readonly onWrongTime: (line: number, value: unknown) => void;
+}
+
 function takeLine(
   preview: Preview,
   tally: ReturnType<typeof makeTally>,
   { number, bytes }: Line,
-  connection: Connection | undefined,
+  { connection, onWrongTime }: LineOptions,
 ): void {
   const judged = bytes === null ? undefined : judge({ type: 'json', bytes }, connection);
   if (bytes === null || judged?.type !== 'keyed') {
     tally.add({ verdict: 'rejected', reason: 'no_idempotency_key' });
     return;
   }
-  const decision = preview.take(judged, number, decidedAtOf(bytes));
+  const exported = exportedTimeOf(bytes);
+  const decidedAt = typeof exported === 'string' ? parseInstant(exported) : null;
+  if (exported !== null && decidedAt == null) onWrongTime(number, exported);
+  const decision = preview.take(judged, number, decidedAt ?? null);
   if (decision.type === 'duplicate') tally.add({ verdict: 'duplicate', reason: null });
   else if (decision.type === 'decided') tally.add(decision.outcome);
 }
 
 const DECIDED_AT = 'decided_at';
 
-/** The time of decision that an exported event has; null where it has none. */
-function decidedAtOf(bytes: Buffer): bigint | null {
+/** The time of decision that an exported event has, as it is written; null where it has none. */
+function exportedTimeOf(bytes: Buffer): unknown {
   if (!bytes.includes(DECIDED_AT)) return null;
   const json: unknown = JSON.parse(bytes.toString('utf8'));
-  const text = isObject(json) ? json[DECIDED_AT] : undefined;
-  return typeof text === 'string' ? (parseInstant(text) ?? null) : null;
+  return isObject(json) ? (json[DECIDED_AT] ?? null) : null;
+}
+
+function wrongTimeText(value: unknown): string {
+  const found = `${DECIDED_AT} is ${described(value)}, which is no time with a zone`;
+  return `${found}: the event counts as decided when it occurred. Write a time such as 2026-12-04T09:00:00Z.`;
 }
 
 function connectionOf(options: Options, reference: ReferenceDocument | undefined): Connection | undefined {

@@ -142,6 +142,29 @@ test('events count once, after the verdict of the workers [P20]', async () => {
   ]);
 });
 
+test('a decided_at that is no time is a warning at its line, and null is none [P20]', async () => {
+  const login = (id: string, decidedAt: string) =>
+    `{"spec":"promo.event.v1","event_id":"${id}","player_ref":"p","kind":"login","occurred_at":"2026-12-02T08:00:00Z","decided_at":${decidedAt}}\n`;
+  const times = ['"2026-12-04 09:00:00+00"', 'null', '17', '"2026-12-04T09:00:00Z"'];
+  file('times.ndjson', times.map((time, index) => login(`l${index}`, time)).join(''));
+  expect(await run('promotions preview first.yaml --events times.ndjson --json')).toBe(0);
+  const ends = 'which is no time with a zone: the event counts as decided when it occurred.';
+  const remedy = 'Write a time such as 2026-12-04T09:00:00Z.';
+  expect(errors).toBe(
+    `warning: times.ndjson:1: decided_at is the text "2026-12-04 09:00:00+00", ${ends} ${remedy}
+warning: times.ndjson:3: decided_at is the number 17, ${ends} ${remedy}\n`,
+  );
+  expect(objects().at(-1)).toMatchObject({ as_of: '2026-12-04T09:00:00Z' });
+});
+
+test('a preview of no events has no time [P20]', async () => {
+  expect(await run(`promotions preview first.yaml --events ${file('none.ndjson', '')}`)).toBe(0);
+  expect(output).toContain('first.yaml: 1 promotion\n');
+  output = '';
+  expect(await run('promotions preview first.yaml --events none.ndjson --json')).toBe(0);
+  expect(objects().at(-1)).toMatchObject({ row: 'summary', as_of: null });
+});
+
 test('brand rules apply by a connection, and its brand is that of the events [P20]', async () => {
   file('x.yaml', BETS.replace('target: 1', 'target: 1, brands: [main]'));
   file('events', bet('a', { brand: undefined, amount: '0.09' }) + bet('b', { brand: undefined }));
