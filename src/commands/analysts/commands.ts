@@ -48,7 +48,7 @@ export const ANALYST_COMMANDS: readonly Command[] = [
     name: 'report',
     summary: 'make a report with charts, as one HTML file',
     purpose:
-      'Reports verdicts over time, reasons, turnover, refunds, resends, time to decide and connections, for one operator or all. Reads the rollups where they are complete, and names no player.',
+      'Reports verdicts over time, reasons, turnover, refunds, promotions, resends, time to decide and connections, for one operator or all. Reads the rollups where they are complete, and names no player.',
     example:
       'DATABASE_URL=postgres://analysts@localhost/promo promo-intake report --operator acme --from 2026-11-01 --out report.html',
     options: {
