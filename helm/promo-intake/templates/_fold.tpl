@@ -1,6 +1,5 @@
 {{/*
-The deployment of a process that reads behind the workers: the rollups, the pseudonyms, or the promotions. One pod works, and the others wait for its end. There is no
-PodDisruptionBudget: a drained node delays the process for some seconds, and nobody waits for it.
+The deployment of a process that reads behind the workers: the rollups, the pseudonyms, or the promotions. One pod works, and the others wait for its end.
 Takes (dict "root" $ "component" "rollups" "values" …).
 */}}
 {{- define "promo-intake.fold" -}}
@@ -77,4 +76,29 @@ spec:
     {{- include "promo-intake.selector" $pods | nindent 4 }}
   ports:
     - {name: http, port: {{ include "promo-intake.port" .root }}, targetPort: http, protocol: TCP}
+{{- include "promo-intake.standbyBudget" (set $pods "replicas" .values.replicas) }}
+{{- end }}
+
+{{/*
+The budget of pods of which one works: drains of two nodes leave one of them. A single pod has none, since a drain delays it for some seconds only.
+Takes (dict "root" $ "component" "rollups" "replicas" 2).
+*/}}
+{{- define "promo-intake.standbyBudget" -}}
+{{- if gt (int .replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "promo-intake.fullname" .root }}-{{ .component }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  labels:
+    {{- include "promo-intake.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  # A pod that is not ready does not block a drain.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "promo-intake.selector" . | nindent 6 }}
+{{- end }}
 {{- end -}}
