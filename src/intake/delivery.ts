@@ -38,6 +38,11 @@ export interface Section<O extends Origin = Origin> {
    * decided less has lost records (StoreBehind). Absent where this worker does not continue the partition.
    */
   readonly expectedUpTo?: number | undefined;
+  /**
+   * Resolves once the records in front of these envelopes are decided, and rejects where they are not. The
+   * batch is judged before, and decided after. Absent where no such record is in flight.
+   */
+  readonly front?: Promise<void> | undefined;
 }
 
 /** A delivery as a transport received it. */

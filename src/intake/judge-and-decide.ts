@@ -64,10 +64,11 @@ export function makeJudgeAndDecide({
     panic?: string,
   ): Promise<readonly Answer[]> {
     const numbered = await Promise.all(
-      sections.map(async ({ origin, envelopes, expectedUpTo }) => ({
+      sections.map(async ({ origin, envelopes, expectedUpTo, front }) => ({
         origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
         envelopes,
         expectedUpTo,
+        front,
       })),
     );
     // A paused topic waits for new reference data.
@@ -98,6 +99,7 @@ export function makeJudgeAndDecide({
       }
       const { items, unanswered } = prepared;
       if (parts.length > 0) sharedRounds?.observe(items);
+      for (const { front } of sections) await front;
       const { decisions, facts } = await ledger.decideBatch({
         ...{ items, parts, reference, isPublished },
         ...options,

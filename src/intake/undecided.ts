@@ -2,7 +2,6 @@
 
 import {
   classify,
-  isHeldByPartition,
   LostRace,
   LostReference,
   StaleReference,
@@ -41,6 +40,11 @@ export class PayloadUnavailable extends HeldUp {
  */
 export class NotTogether extends Undecided {
   override readonly name = 'NotTogether';
+}
+
+/** The part in front is not decided as a whole. This one is begun again behind it. */
+export class FrontUndecided extends Undecided {
+  override readonly name = 'FrontUndecided';
 }
 
 /** The reference data has no such webhook connection, or no longer has it. */
@@ -118,14 +122,6 @@ export function undecidedCause(
  */
 export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
-}
-
-/**
- * Whether a batch that was sent before the answer to the batch in front of it might succeed later. The batch
- * in front may not be in the store yet, or may have kept this one waiting.
- */
-export function mayBeTooEarly(error: unknown): boolean {
-  return error instanceof StoreBehind || isHeldByPartition(error);
 }
 
 /** Whether a smaller batch might have been decided: the store or Kafka was too slow or refused it. */

@@ -112,15 +112,6 @@ export function classify(error: unknown): FailureClass {
   return failureClass === 'data' && OF_PARTITIONS.has(error.statement) ? 'undecided' : failureClass;
 }
 
-/** Whether another batch held the lock of a partition for longer than this batch may wait. */
-export function isHeldByPartition(error: unknown): boolean {
-  return (
-    error instanceof StoreError &&
-    error.statement === LOCK_PARTITIONS &&
-    error.sqlState === LOCK_TIMEOUT_STATE
-  );
-}
-
 /**
  * Whether the store does not answer, or refuses every transaction for now. No other batch would be decided.
  * https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -2,15 +2,15 @@
  * The parts of a lane: the records that batches have taken from its queue, and that are not answered yet.
  * They stay in the queue until they are decided, so that they can be read again.
  *
- *     gathering ──▶ sent ──▶ ended ──▶ settled ──▶ answered
- *         └───────────┴─────────┴── the part in front is not decided as a whole ──▶ void
+ *     gathering ──▶ sent ──▶ settled ──▶ answered
+ *         └── the part in front is not decided as a whole ──▶ void
  *
- * Behind a part that is sent, one part may be read ahead. Parts settle in their order, whichever ends first.
- * The records of a void part are begun again.
+ * Behind a part that is sent, one part may be read ahead and judged. It is sent once the part in front is
+ * decided as a whole. The records of a void part are begun again.
  */
 import type { Envelope, Section } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
-import { mayBeTooEarly, mayBeTooLarge, NotTogether } from '../intake/undecided';
+import { FrontUndecided, mayBeTooLarge, NotTogether } from '../intake/undecided';
 import { asError } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
@@ -53,22 +53,23 @@ export class Part implements Section<TopicPartition> {
   /** One past the last record, once all writes of the batch are sent to the store. */
   sentUpTo: number | null = null;
   isVoid = false;
-  /** Settles after the part in front, once the decided records are removed from the queue. */
+  /** Settles once the decided records are removed from the queue. */
   readonly result = Promise.withResolvers<PartResult>();
 
   /**
-   * @param isAhead begun before the part in front of it was answered
+   * @param front settles as the part in front does, where that one is not answered yet
    * @param maxEvents the most records that it may hold
    * @param expectedUpTo how far the store must have decided the partition before this part
    */
   constructor(
     readonly origin: TopicPartition,
-    readonly isAhead: boolean,
+    readonly front: Promise<void> | undefined,
     readonly maxEvents: number,
     public expectedUpTo: number,
   ) {
     // The lane gets the error once it waits for this part.
     this.result.promise.catch(() => undefined);
+    this.front?.catch(() => undefined);
   }
 
   /** It has all records that it may hold. */
@@ -90,12 +91,6 @@ export class Parts {
   private parts: Part[] = [];
   /** The most records in the next part. */
   private maxEvents = FIRST_PART_EVENTS;
-  /**
-   * The store is where the last part ended, and would notice missing records before the next part. False
-   * while all decided records were redeliveries. The store may then have decided later records already: of an
-   * older log under the same name, or behind a gap.
-   */
-  private isContinuous = false;
 
   constructor(
     private readonly partition: TopicPartition,
@@ -113,14 +108,14 @@ export class Parts {
   /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
   get bytesAhead(): number {
     const [front, ahead] = this.parts;
-    const mayReadAhead = front !== undefined && front.sentUpTo !== null && ahead === undefined;
-    return mayReadAhead && this.isContinuous && !this.stopSignal.aborted ? this.queue.unreadBytes : 0;
+    if (front === undefined || front.isVoid || front.sentUpTo === null || ahead !== undefined) return 0;
+    return this.stopSignal.aborted ? 0 : this.queue.unreadBytes;
   }
 
   begin(): Part {
     const front = this.parts.at(-1);
     const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
-    const part = new Part(this.partition, front !== undefined, this.maxEvents, expectedUpTo);
+    const part = new Part(this.partition, front && decidedAsAWhole(front), this.maxEvents, expectedUpTo);
     this.parts.push(part);
     return part;
   }
@@ -174,37 +169,27 @@ export class Parts {
     return size;
   }
 
-  /** Ends a part. Its result settles after the result of the part in front of it. */
+  /** Ends a part. Nothing of it is decided where the part in front is not settled yet. */
   end(part: Part, result: IntakeResult | typeof AGAIN): void {
     part.result.resolve(this.settle(part, result));
   }
 
   private async settle(part: Part, result: IntakeResult | typeof AGAIN): Promise<PartResult> {
-    const front = this.parts[this.parts.indexOf(part) - 1];
-    await front?.result.promise.catch(() => {
-      part.isVoid = true;
-    });
     const isAgain = part.isVoid || result === AGAIN;
     const settled = isAgain ? ({ decided: null, rest: AGAIN } as const) : this.removeDecided(part, result);
     part.envelopes = [];
     const ahead = this.parts[this.parts.indexOf(part) + 1];
-    if (settled.rest !== null) {
-      this.isContinuous = false;
-      if (ahead !== undefined) ahead.isVoid = true;
-    }
-    if (ahead === undefined) this.queue.trimOpened();
+    if (settled.rest !== null && ahead !== undefined) ahead.isVoid = true;
+    // Another part in flight needs the opened chunks.
+    if (this.parts.length === 1) this.queue.trimOpened();
     return settled;
   }
 
   /** Removes the decided records of a part from the queue. */
   private removeDecided(part: Part, { answers, undecided }: IntakeResult): PartResult {
-    if (undecided === null) this.isContinuous ||= answers.some(({ decision }) => !decision.redelivered);
     const isDecided = undecided === null || answers.length > 0;
-    // The part in front was not answered yet, so the store may have been asked too early.
-    const isTooEarly = part.isAhead && mayBeTooEarly(undecided);
-    if (!isTooEarly) this.resize(part.envelopes.length, isDecided ? null : undecided);
-    const rest = isTooEarly ? AGAIN : undecided;
-    if (!isDecided) return { decided: null, rest };
+    this.resize(part.envelopes.length, isDecided ? null : undecided);
+    if (!isDecided) return { decided: null, rest: undecided };
     return {
       decided: {
         // Publishing may take long, so records kept until then would use memory.
@@ -212,7 +197,7 @@ export class Parts {
         nextOffset: this.queue.remove(answers.length),
         decidedUpTo: endOf(answers.at(-1)?.envelope),
       },
-      rest,
+      rest: undecided,
     };
   }
 
@@ -233,11 +218,17 @@ export class Parts {
 
   /** Waits until no part is in flight, and discards the results. The records are read again. */
   async abort(): Promise<void> {
-    this.isContinuous = false;
     for (const part of this.parts) part.isVoid = true;
     await Promise.allSettled(this.parts.map(({ result }) => result.promise));
     this.parts = [];
+    this.queue.trimOpened();
   }
+}
+
+/** @throws FrontUndecided where it is not */
+async function decidedAsAWhole({ result }: Part): Promise<void> {
+  const { rest } = await result.promise;
+  if (rest !== null) throw new FrontUndecided('the part in front is undecided');
 }
 
 export function endOf(last: Pick<Envelope, 'offset'> | undefined): number | null {
