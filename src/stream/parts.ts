@@ -1,6 +1,6 @@
 /**
- * The parts of a lane: the records that batches have taken from its queue, and that are not answered yet.
- * They stay in the queue until they are decided, so that they can be read again.
+ * The parts of a lane: the records that batches have read from its queue, and that are not answered yet.
+ * Their chunks stay in the queue until they are decided, so that they can be read again.
  *
  *     gathering ──▶ sent ──▶ settled ──▶ answered
  *         └── the part in front is not decided as a whole ──▶ void
@@ -26,7 +26,7 @@ export interface BatchSize {
 
 const NOTHING: BatchSize = { events: 0, bytes: 0 };
 
-/** The records have to be begun again, at once: the part was void, or left its batch. */
+/** The records have to be read again, at once: the part was void. */
 export const AGAIN = Symbol('again');
 
 export interface PartResult {
@@ -109,7 +109,7 @@ export class Parts {
   get bytesAhead(): number {
     const [front, ahead] = this.parts;
     if (front === undefined || front.isVoid || front.sentUpTo === null || ahead !== undefined) return 0;
-    return this.stopSignal.aborted ? 0 : this.queue.unreadBytes;
+    return this.stopSignal.aborted || this.queue.requesting !== null ? 0 : this.queue.unreadBytes;
   }
 
   begin(): Part {
@@ -121,7 +121,7 @@ export class Parts {
   }
 
   /**
-   * Reads and decodes further records of a part, without removing them from the queue.
+   * Reads and decodes further records of a part.
    *
    * @param mayOpen whether a further chunk may be decompressed
    * @returns the number of these records and the memory that they keep. Null where the part has ended: its
@@ -141,19 +141,16 @@ export class Parts {
 
   /** As `read`. @throws where the first of these records cannot be read */
   private async readOn(part: Part, limit: BatchSize, mayOpen: boolean): Promise<BatchSize | null> {
-    const behind = this.parts.reduce((sum, { envelopes }) => sum + envelopes.length, 0);
     const most = Math.min(limit.events, part.maxEvents - part.envelopes.length);
-    const read = await this.queue.decode(most, limit.bytes, behind, mayOpen);
-    if ('requesting' in read) {
+    const read = await this.queue.decode(most, limit.bytes, mayOpen);
+    if (read === null) {
       if (part.envelopes.length > 0) return NOTHING;
-      if (part !== this.front || this.queue.mayStayOpen) {
-        // The batch goes on without the partition. A part that is read ahead is read again in its turn.
-        if (part === this.front) this.queue.requesting = read.requesting;
-        this.end(part, AGAIN);
-        return null;
-      }
+      if (part === this.front && !this.queue.mayStayOpen) return this.readOn(part, limit, mayOpen);
+      // The batch goes on without the partition.
+      this.end(part, null);
+      return null;
     }
-    const { envelopes, bytes } = 'requesting' in read ? await read.requesting : read;
+    const { envelopes, bytes } = read;
     const size = { events: envelopes.length, bytes };
     part.envelopes.push(...envelopes);
     const [first] = part.envelopes;
@@ -169,33 +166,38 @@ export class Parts {
     return size;
   }
 
-  /** Ends a part. Nothing of it is decided where the part in front is not settled yet. */
-  end(part: Part, result: IntakeResult | typeof AGAIN): void {
+  /**
+   * Ends a part. Nothing of it is decided where the part in front is not settled yet.
+   *
+   * @param result null where the part has no records for this batch
+   */
+  end(part: Part, result: IntakeResult | typeof AGAIN | null): void {
     part.result.resolve(this.settle(part, result));
   }
 
-  private async settle(part: Part, result: IntakeResult | typeof AGAIN): Promise<PartResult> {
-    const isAgain = part.isVoid || result === AGAIN;
-    const settled = isAgain ? ({ decided: null, rest: AGAIN } as const) : this.removeDecided(part, result);
+  private async settle(part: Part, result: IntakeResult | typeof AGAIN | null): Promise<PartResult> {
+    const settled = this.resultOf(part, part.isVoid ? AGAIN : result);
     part.envelopes = [];
     const ahead = this.parts[this.parts.indexOf(part) + 1];
     if (settled.rest !== null && ahead !== undefined) ahead.isVoid = true;
-    // Another part in flight needs the opened chunks.
-    if (this.parts.length === 1) this.queue.trimOpened();
+    if (this.parts.length === 1 && !this.queue.mayStayOpen) this.queue.readAgain();
     return settled;
   }
 
   /** Removes the decided records of a part from the queue. */
-  private removeDecided(part: Part, { answers, undecided }: IntakeResult): PartResult {
+  private resultOf(part: Part, result: IntakeResult | typeof AGAIN | null): PartResult {
+    if (result === null || result === AGAIN) return { decided: null, rest: result };
+    const { answers, undecided } = result;
     const isDecided = undecided === null || answers.length > 0;
     this.resize(part.envelopes.length, isDecided ? null : undecided);
     if (!isDecided) return { decided: null, rest: undecided };
+    const decidedUpTo = endOf(answers.at(-1)?.envelope);
     return {
       decided: {
         // Publishing may take long, so records kept until then would use memory.
         toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
-        nextOffset: this.queue.remove(answers.length),
-        decidedUpTo: endOf(answers.at(-1)?.envelope),
+        nextOffset: this.queue.removeUpTo(decidedUpTo),
+        decidedUpTo,
       },
       rest: undecided,
     };
@@ -221,7 +223,7 @@ export class Parts {
     for (const part of this.parts) part.isVoid = true;
     await Promise.allSettled(this.parts.map(({ result }) => result.promise));
     this.parts = [];
-    this.queue.trimOpened();
+    this.queue.readAgain();
   }
 }
 

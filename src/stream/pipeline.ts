@@ -161,7 +161,7 @@ export class Pipeline {
       if (part.isVoid || lane.isStopping) lane.parts.end(part, AGAIN);
       else if (part.envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
-      else lane.parts.end(part, part.front ? AGAIN : { answers: [], undecided: null });
+      else lane.parts.end(part, part.front ? null : { answers: [], undecided: null });
       return false;
     });
     if (deciding.length === 0) return;

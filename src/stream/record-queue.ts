@@ -68,7 +68,7 @@ export class RecordQueue {
   private heldBytes = 0;
   /** Memory to expect of the next chunk. Falls by half from chunk to chunk at most. */
   private expectedBytes = 0;
-  /** Records at the head, kept for the next call of `decode` until their schemas have been requested. */
+  /** Records that were read, kept for the next call of `decode` until their schemas have been requested. */
   requesting: Promise<ReadRecords> | null = null;
 
   constructor(
@@ -104,10 +104,9 @@ export class RecordQueue {
     return this.chunks.reduce((sum, { decompressedBytes }) => sum + decompressedBytes, 0);
   }
 
-  /** Memory of the chunks that no batch has read from. */
+  /** Memory of the chunks of which no record is in flight. */
   get unreadBytes(): number {
-    const unread = this.chunks.slice(this.chunks.findLastIndex(({ recordsRead }) => recordsRead > 0) + 1);
-    return unread.reduce((sum, { memory }) => sum + memory, 0);
+    return this.chunks.reduce((sum, chunk) => sum + (chunk.isInFlight ? 0 : chunk.memory), 0);
   }
 
   /** Whether the next chunk may be large. One small chunk among large ones changes little. */
@@ -130,43 +129,39 @@ export class RecordQueue {
   }
 
   /**
-   * Closes opened chunks, the last first, until the limit for decompressed bytes allows the rest. No batch
-   * of the partition is in flight. A closed chunk is decompressed again for its batch.
+   * Returns to the first record that is not removed, while no part of the lane is in flight. Opened chunks
+   * are closed, and decompressed again for their batch.
    */
-  trimOpened(): void {
-    for (const chunk of this.chunks.filter(({ isOpen }) => isOpen).reverse()) {
-      if (this.mayStayOpen) return;
-      chunk.close();
-    }
+  readAgain(): void {
+    this.requesting = null;
+    for (const chunk of this.chunks) chunk.close();
   }
 
   /**
-   * Reads as `peek` does, and decodes.
+   * Reads as `read` does, and decodes. Where schemas are requested from the registry first, the records are
+   * kept in `requesting` for the next call.
    *
-   * @returns a promise in `requesting` where schemas are requested from the registry first
+   * @returns null where `requesting` has the records
    */
-  async decode(
-    maxRecords: number,
-    maxBytes: number,
-    behind: number,
-    mayOpen: boolean,
-  ): Promise<ReadRecords | { readonly requesting: Promise<ReadRecords> }> {
-    if (this.requesting !== null && behind === 0) {
-      const { envelopes, bytes } = await this.requesting;
+  async decode(maxRecords: number, maxBytes: number, mayOpen: boolean): Promise<ReadRecords | null> {
+    if (this.requesting !== null) {
+      const requested = await this.requesting;
       this.requesting = null;
-      return { envelopes: envelopes.slice(0, maxRecords), bytes };
+      if (requested.envelopes.length <= maxRecords) return requested;
+      // This batch may have fewer of them. Their schemas are known now.
+      this.readAgain();
     }
-    const records = await this.peek(maxRecords, maxBytes, behind, mayOpen);
+    const records = await this.read(maxRecords, maxBytes, mayOpen);
     const bytes = records.reduce((sum, { size }) => sum + RECORD_OVERHEAD_BYTES + size, 0);
     const envelopes = decodeRecords(records, this.wireFormat);
     if (!(envelopes instanceof Promise)) return { envelopes, bytes };
-    return { requesting: envelopes.then((decoded) => ({ envelopes: decoded, bytes })) };
+    this.requesting = envelopes.then((decoded) => ({ envelopes: decoded, bytes }));
+    return null;
   }
 
   /**
-   * Reads records at the head of the queue, or behind the first `behind` records, which earlier calls have
-   * read. Stops at `maxRecords`, and once the records hold `maxBytes`. Records in front may be removed
-   * meanwhile.
+   * Reads on behind the records of earlier calls. Stops at `maxRecords`, and once the records hold
+   * `maxBytes`.
    *
    * Opens no further chunk once `maxBytes` are decompressed: each record keeps its whole decompressed chunk
    * in memory. Returns the records before a chunk that cannot be opened now, so they need not wait for it.
@@ -174,54 +169,48 @@ export class RecordQueue {
    * @param mayOpen false: reads opened chunks only
    * @throws where the first chunk to read cannot be opened
    */
-  async peek(maxRecords: number, maxBytes: number, behind = 0, mayOpen = true): Promise<StreamRecord[]> {
-    const head: StreamRecord[] = [];
+  async read(maxRecords: number, maxBytes: number, mayOpen = true): Promise<StreamRecord[]> {
+    const records: StreamRecord[] = [];
     let bytes = 0;
     let decompressed = 0;
-    let skip = behind;
+    const isFull = () => records.length >= maxRecords || bytes >= maxBytes;
     // A copy: chunks in front may be removed while one is opened.
-    for (const chunk of [...this.chunks]) {
-      const skipped = Math.min(skip, chunk.recordsRead);
-      skip -= skipped;
-      const from = chunk.recordsRemoved + skipped;
-      for (let index = from; ; index++) {
-        if (head.length >= maxRecords || bytes >= maxBytes) return head;
-        if (index === from && head.length > 0 && decompressed >= maxBytes) return head;
-        if (!chunk.isOpen) {
-          if (!mayOpen) return head;
-          try {
-            await chunk.open();
-            this.expectedBytes = Math.max(chunk.decompressedBytes, chunk.chunk.bytes, this.expectedBytes / 2);
-          } catch (error) {
-            if (head.length > 0) return head;
-            throw error;
-          }
+    for (const chunk of this.chunks.filter(({ isRead }) => !isRead)) {
+      if (isFull() || (records.length > 0 && decompressed >= maxBytes)) return records;
+      if (!chunk.isOpen) {
+        if (!mayOpen) return records;
+        try {
+          await chunk.open();
+          this.expectedBytes = Math.max(chunk.decompressedBytes, chunk.chunk.bytes, this.expectedBytes / 2);
+        } catch (error) {
+          if (records.length > 0) return records;
+          throw error;
         }
-        const record = chunk.recordAt(index);
+      }
+      while (!isFull()) {
+        const record = chunk.next();
         if (record === null) break;
-        head.push(record);
+        records.push(record);
         bytes += RECORD_OVERHEAD_BYTES + record.size;
       }
       decompressed += chunk.decompressedBytes;
     }
-    return head;
+    return records;
   }
 
   /**
-   * Removes records from the head after `peek` has returned them. Also removes opened chunks without further
+   * Removes the records in front of an offset, which are read. Also removes opened chunks without further
    * records.
    *
+   * @param offset null where no record was read
    * @returns the offset where the partition continues, behind any offsets without a record
    */
-  remove(records: number): number {
-    let left = records;
-    let nextOffset = -1;
+  removeUpTo(offset: number | null): number {
+    let nextOffset = offset ?? -1;
     for (let first = this.chunks[0]; first?.isOpen; first = this.chunks[0]) {
-      const removed = first.remove(left);
-      left -= removed;
-      if (removed > 0) nextOffset = first.nextOffset ?? nextOffset;
-      if (first.recordAt(first.recordsRemoved) !== null) break;
-      nextOffset = first.chunk.nextOffset;
+      if (offset !== null) first.removeUpTo(offset);
+      if (first.isInFlight || !first.isRead) break;
+      nextOffset = Math.max(nextOffset, first.chunk.nextOffset);
       this.heldBytes -= first.memory;
       this.chunks.shift();
     }
@@ -234,16 +223,26 @@ const EMPTY: RecordCursor = { bytes: 0, next: () => null };
 
 class WaitingChunk {
   private cursor: RecordCursor | null = null;
-  /** The offset to continue from; undefined before a record is removed. */
-  nextOffset: number | undefined;
-  /** Records that were read and not removed: those of the batches in flight. */
-  private readonly records: StreamRecord[] = [];
-  recordsRemoved = 0;
+  /** The next record, where it has been looked at. */
+  private ahead: StreamRecord | null = null;
+  /** One past the last record that was read, and past the last one that was removed; 0 before. */
+  private readUpTo = 0;
+  private removedUpTo = 0;
 
   constructor(readonly chunk: Chunk) {}
 
   get isOpen(): boolean {
     return this.cursor !== null;
+  }
+
+  /** Whether records were read and not removed. */
+  get isInFlight(): boolean {
+    return this.readUpTo > this.removedUpTo;
+  }
+
+  /** Whether it is open, and all of its records were read. */
+  get isRead(): boolean {
+    return this.isOpen && this.peek() === null;
   }
 
   get memory(): number {
@@ -254,47 +253,32 @@ class WaitingChunk {
     return this.cursor?.bytes ?? 0;
   }
 
-  /** Number of records that were read and not removed. */
-  get recordsRead(): number {
-    return this.records.length;
-  }
-
   async open(): Promise<void> {
-    this.cursor = await this.chunk.open(this.nextOffset);
+    this.cursor = await this.chunk.open(this.removedUpTo > 0 ? this.removedUpTo : undefined);
   }
 
+  /** Opening it again begins behind the removed records. */
   close(): void {
     this.cursor = null;
-    this.records.length = 0;
+    this.ahead = null;
+    this.readUpTo = this.removedUpTo;
   }
 
-  /**
-   * The record with this number in the chunk; null behind the last one. Callers ask for records in order, and
-   * for none that is removed.
-   */
-  recordAt(number: number): StreamRecord | null {
-    const index = number - this.recordsRemoved;
-    if (index === this.records.length) {
-      const next = this.cursor?.next() ?? null;
-      if (next === null) {
-        // No record is left, so the decompressed bytes are released.
-        if (index === 0) this.cursor &&= EMPTY;
-        return null;
-      }
-      this.records.push(next);
-    }
-    return this.records[index] ?? null;
+  next(): StreamRecord | null {
+    const next = this.peek();
+    this.ahead = null;
+    if (next !== null) this.readUpTo = next.offset + 1;
+    return next;
   }
 
-  /**
-   * Removes up to `count` records that were read, from the first on, and returns their number. Opening the
-   * chunk again begins behind them.
-   */
-  remove(count: number): number {
-    const removed = this.records.splice(0, count);
-    const last = removed.at(-1);
-    if (last !== undefined) this.nextOffset = last.offset + 1;
-    this.recordsRemoved += removed.length;
-    return removed.length;
+  removeUpTo(offset: number): void {
+    this.removedUpTo = Math.max(this.removedUpTo, Math.min(offset, this.readUpTo));
+  }
+
+  private peek(): StreamRecord | null {
+    this.ahead ??= this.cursor?.next() ?? null;
+    // No record is left, so the decompressed bytes are released.
+    if (this.ahead === null && !this.isInFlight) this.cursor &&= EMPTY;
+    return this.ahead;
   }
 }

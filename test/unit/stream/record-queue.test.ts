@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import type { Chunk } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
+import { endOf } from '../../../src/stream/parts';
 import { QueueShares, RecordQueue } from '../../../src/stream/record-queue';
 import { chunkOf, streamRecord } from '../../support/chunk';
 
@@ -31,52 +32,58 @@ const OVERHEAD = queueOf(chunk([], 1)).bytes;
 const RECORD_OVERHEAD = 400;
 
 describe('waiting records', () => {
-  it('are returned in order, across the chunks in which they came, and stay until they are removed', async () => {
+  it('are returned in order, across the chunks in which they came, and again until they are removed', async () => {
     const queue = queueOf(chunk([record(0), record(1)], 2), chunk([record(2)], 3), chunk([record(3)], 4));
-    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0, 1, 2, 3]);
-    expect(offsets(await queue.peek(3, EVERYTHING))).toEqual([0, 1, 2]);
-    expect(queue.remove(1)).toBe(1);
-    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([1, 2]);
-    expect(queue.remove(2)).toBe(3);
-    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([3]);
+    expect(offsets(await queue.read(EVERYTHING, EVERYTHING))).toEqual([0, 1, 2, 3]);
+    queue.readAgain();
+    expect(offsets(await queue.read(3, EVERYTHING))).toEqual([0, 1, 2]);
+    expect(queue.removeUpTo(1)).toBe(1);
+    queue.readAgain();
+    expect(offsets(await queue.read(2, EVERYTHING))).toEqual([1, 2]);
+    expect(queue.removeUpTo(3)).toBe(3);
+    expect(offsets(await queue.read(EVERYTHING, EVERYTHING))).toEqual([3]);
     expect(queue.isEmpty).toBe(false);
-    expect(queue.remove(1)).toBe(4);
+    expect(queue.removeUpTo(4)).toBe(4);
     expect(queue.isEmpty).toBe(true);
-    expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
+    expect(await queue.read(EVERYTHING, EVERYTHING)).toEqual([]);
   });
 
   it('are also returned from behind the records of another batch', async () => {
     const queue = queueOf(chunk([record(0), record(1), record(2)], 3), chunk([record(3), record(4)], 5));
-    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
-    expect(offsets(await queue.peek(2, EVERYTHING, 2))).toEqual([2, 3]);
-    // It was read beyond the end of this batch.
-    expect(offsets(await queue.peek(9, EVERYTHING, 1))).toEqual([1, 2, 3, 4]);
-    expect(queue.remove(2)).toBe(2);
-    expect(queue.remove(2)).toBe(4);
-    expect(offsets(await queue.peek(9, EVERYTHING))).toEqual([4]);
+    expect(offsets(await queue.read(2, EVERYTHING))).toEqual([0, 1]);
+    expect(offsets(await queue.read(2, EVERYTHING))).toEqual([2, 3]);
+    expect(queue.removeUpTo(2)).toBe(2);
+    expect(queue.removeUpTo(4)).toBe(4);
+    expect(offsets(await queue.read(9, EVERYTHING))).toEqual([4]);
   });
 
-  it('count as unread in chunks of which no record was returned yet', async () => {
+  it('count as unread in chunks of which no record is in flight', async () => {
     const queue = queueOf(
       chunk([record(0, 100), record(1, 100)], 2),
       chunk([record(2, 100)], 3),
       chunk([record(3, 50)], 4),
     );
     expect(queue.unreadBytes).toBe(350 + 3 * OVERHEAD);
-    await queue.peek(1, EVERYTHING);
+    await queue.read(1, EVERYTHING);
     expect(queue.unreadBytes).toBe(150 + 2 * OVERHEAD);
-    await queue.peek(9, EVERYTHING);
+    await queue.read(9, EVERYTHING);
     expect(queue.unreadBytes).toBe(0);
+    queue.readAgain();
+    expect(queue.unreadBytes).toBe(350 + 3 * OVERHEAD);
   });
 
   it('are returned up to the limit in bytes, and at least one', async () => {
     const queue = queueOf(chunk([record(0, 800), record(1, 800), record(2, null), record(3)], 4));
     const first = 800 + RECORD_OVERHEAD;
-    expect(offsets(await queue.peek(EVERYTHING, 1))).toEqual([0]);
-    expect(offsets(await queue.peek(EVERYTHING, first))).toEqual([0]);
-    expect(offsets(await queue.peek(EVERYTHING, first + 1))).toEqual([0, 1]);
-    expect(offsets(await queue.peek(EVERYTHING, 2 * first + RECORD_OVERHEAD))).toEqual([0, 1, 2]);
-    expect(offsets(await queue.peek(EVERYTHING, 2 * first + RECORD_OVERHEAD + 1))).toEqual([0, 1, 2, 3]);
+    const upTo = async (bytes: number) => {
+      queue.readAgain();
+      return offsets(await queue.read(EVERYTHING, bytes));
+    };
+    expect(await upTo(1)).toEqual([0]);
+    expect(await upTo(first)).toEqual([0]);
+    expect(await upTo(first + 1)).toEqual([0, 1]);
+    expect(await upTo(2 * first + RECORD_OVERHEAD)).toEqual([0, 1, 2]);
+    expect(await upTo(2 * first + RECORD_OVERHEAD + 1)).toEqual([0, 1, 2, 3]);
   });
 
   it('hold the memory of their chunks until the last of a chunk is removed', async () => {
@@ -86,12 +93,12 @@ describe('waiting records', () => {
       chunk([record(5, 7)], 6),
     );
     expect(queue.bytes).toBe(1_007 + 3 * OVERHEAD);
-    await queue.peek(EVERYTHING, EVERYTHING);
-    queue.remove(1);
+    await queue.read(EVERYTHING, EVERYTHING);
+    queue.removeUpTo(1);
     expect(queue.bytes).toBe(1_007 + 3 * OVERHEAD);
-    queue.remove(1);
+    queue.removeUpTo(2);
     expect(queue.bytes).toBe(7 + OVERHEAD);
-    queue.remove(1);
+    queue.removeUpTo(6);
     expect(queue.bytes).toBe(0);
     expect(OVERHEAD).toBeGreaterThan(0);
   });
@@ -116,13 +123,12 @@ describe('waiting records', () => {
     });
     const queue = queueOf(watched([record(0), record(1), record(2)], 3), watched([record(3)], 4));
     expect(opened).toEqual([]);
-    await queue.peek(2, EVERYTHING);
-    await queue.peek(2, EVERYTHING);
+    await queue.read(2, EVERYTHING);
     expect([opened, read]).toEqual([[3], [0, 1]]);
-    queue.remove(2);
-    await queue.peek(1, EVERYTHING);
+    queue.removeUpTo(2);
+    await queue.read(1, EVERYTHING);
     expect([opened, read]).toEqual([[3], [0, 1, 2]]);
-    await queue.peek(2, EVERYTHING);
+    await queue.read(2, EVERYTHING);
     expect([opened, read]).toEqual([
       [3, 4],
       [0, 1, 2, 3],
@@ -136,59 +142,58 @@ describe('the decompressed size of records', () => {
   it('counts whole chunks, however small the records: none is opened beyond the limit of a batch', async () => {
     const many = Array.from({ length: 40 }, (_, offset) => chunk([record(offset)], offset + 1, 60 * MIB));
     const queue = queueOf(...many);
-    expect(offsets(await queue.peek(EVERYTHING, 4 * MIB))).toEqual([0]);
-    queue.remove(1);
-    expect(offsets(await queue.peek(EVERYTHING, 61 * MIB))).toEqual([1, 2]);
+    expect(offsets(await queue.read(EVERYTHING, 4 * MIB))).toEqual([0]);
+    queue.removeUpTo(1);
+    expect(offsets(await queue.read(EVERYTHING, 61 * MIB))).toEqual([1, 2]);
     // A chunk that is open already is read to its end.
     const whole = queueOf(chunk([record(0), record(1)], 2, 60 * MIB), chunk([record(2)], 3, 60 * MIB));
-    expect(offsets(await whole.peek(EVERYTHING, 4 * MIB))).toEqual([0, 1]);
+    expect(offsets(await whole.read(EVERYTHING, 4 * MIB))).toEqual([0, 1]);
   });
 
   it('is released at once when a chunk turns out to hold no record', async () => {
     const queue = emptyQueue(new QueueShares());
     for (let offset = 0; offset < 40; offset++) queue.push(chunk([], offset + 1, 60 * MIB));
-    expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
+    expect(await queue.read(EVERYTHING, EVERYTHING)).toEqual([]);
     expect([queue.decompressedBytes, queue.mayStayOpen]).toEqual([0, true]);
   });
 });
 
 describe('the position of the partition', () => {
-  const takeAll = async (queue: RecordQueue) =>
-    queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
-
   it('is behind the last removed record while other records of its chunk wait', async () => {
     // 3, 5 and 6 are hidden: markers, or compacted away.
     const queue = queueOf(chunk([record(2), record(4), record(7)], 10));
-    await queue.peek(2, EVERYTHING);
-    expect([queue.remove(1), queue.remove(1)]).toEqual([3, 5]);
+    await queue.read(2, EVERYTHING);
+    expect([queue.removeUpTo(3), queue.removeUpTo(5)]).toEqual([3, 5]);
   });
 
   it('is behind the hidden offsets at the end of a chunk once its last record is removed', async () => {
     const queue = queueOf(chunk([record(0), record(1)], 5), chunk([record(5)], 6));
-    await queue.peek(2, EVERYTHING);
-    expect(queue.remove(2)).toBe(5);
-    expect(await takeAll(queue)).toBe(6);
+    await queue.read(2, EVERYTHING);
+    expect(queue.removeUpTo(2)).toBe(5);
+    await queue.read(EVERYTHING, EVERYTHING);
+    expect(queue.removeUpTo(6)).toBe(6);
   });
 
   it('is behind the following chunks without records once these were opened', async () => {
     const queue = queueOf(chunk([record(0)], 1), chunk([], 4), chunk([], 9), chunk([record(9)], 10));
-    await queue.peek(2, EVERYTHING);
-    expect(queue.remove(1)).toBe(9);
-    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([9]);
+    await queue.read(2, EVERYTHING);
+    expect(queue.removeUpTo(1)).toBe(9);
+    queue.readAgain();
+    expect(offsets(await queue.read(EVERYTHING, EVERYTHING))).toEqual([9]);
   });
 
   it('is behind a chunk without records if no record waits before it', async () => {
     const queue = queueOf(chunk([], 4));
-    expect([queue.isEmpty, await queue.peek(EVERYTHING, EVERYTHING)]).toEqual([false, []]);
-    expect(queue.remove(0)).toBe(4);
+    expect([queue.isEmpty, await queue.read(EVERYTHING, EVERYTHING)]).toEqual([false, []]);
+    expect(queue.removeUpTo(null)).toBe(4);
     expect([queue.isEmpty, queue.bytes]).toEqual([true, 0]);
   });
 
   it('is not behind a later chunk while records before it wait', async () => {
     const queue = queueOf(chunk([record(0), record(1)], 2), chunk([], 7));
-    await queue.peek(EVERYTHING, EVERYTHING);
-    expect(queue.remove(1)).toBe(1);
-    expect(queue.remove(1)).toBe(7);
+    await queue.read(EVERYTHING, EVERYTHING);
+    expect(queue.removeUpTo(1)).toBe(1);
+    expect(queue.removeUpTo(2)).toBe(7);
   });
 });
 
@@ -198,6 +203,7 @@ const MUCH = 31 * 1024 * 1024;
 /** A simple model of the queue: one entry a record, and one for each end of a chunk. */
 class Model {
   private entries: (StreamRecord | { end: number })[] = [];
+  private entriesRead = 0;
 
   get isEmpty(): boolean {
     return this.entries.length === 0;
@@ -205,37 +211,39 @@ class Model {
   push(records: readonly StreamRecord[], end: number): void {
     this.entries.push(...records, { end });
   }
-  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
-    const head: StreamRecord[] = [];
+  async read(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
+    const records: StreamRecord[] = [];
     let bytes = 0;
-    let skip = behind;
     let opened = 0;
     let isOpened = false;
-    for (const each of this.entries) {
+    for (const each of this.entries.slice(this.entriesRead)) {
       if ('end' in each) {
         if (isOpened) opened += MUCH;
         isOpened = false;
-        continue;
+      } else {
+        if (!isOpened && records.length > 0 && opened >= maxBytes) break;
+        isOpened = true;
+        if (records.length === maxRecords || bytes >= maxBytes) break;
+        records.push(each);
+        bytes += RECORD_OVERHEAD + (each.value?.length ?? 0);
       }
-      if (!isOpened && head.length > 0 && opened >= maxBytes) break;
-      isOpened = true;
-      if (skip-- > 0) continue;
-      if (head.length === maxRecords || bytes >= maxBytes) break;
-      head.push(each);
-      bytes += RECORD_OVERHEAD + (each.value?.length ?? 0);
+      this.entriesRead++;
     }
-    return head;
+    return records;
   }
-  trimOpened(): void {}
-  remove(records: number): number {
+  readAgain(): void {
+    this.entriesRead = 0;
+  }
+  removeUpTo(offset: number | null): number {
     let next = -1;
-    for (let left = records; ; ) {
+    for (;;) {
       const [first] = this.entries;
       if (first === undefined) return next;
       if ('end' in first) next = first.end;
-      else if (left-- > 0) next = first.offset + 1;
+      else if (first.offset < (offset ?? 0)) next = first.offset + 1;
       else return next;
       this.entries.shift();
+      this.entriesRead--;
     }
   }
 }
@@ -272,7 +280,8 @@ describe('the share of a queue', () => {
     const [one, decided, givenUp] = [holding(7 * MIB, shares), holding(1, shares), holding(1, shares)];
     emptyQueue(shares).clear();
     expect(stateOf(one)).toBe('full');
-    decided.remove((await decided.peek(EVERYTHING, EVERYTHING)).length);
+    await decided.read(EVERYTHING, EVERYTHING);
+    decided.removeUpTo(1);
     expect(stateOf(one)).toBe('full');
     givenUp.clear();
     expect(stateOf(one)).toBe('enough');
@@ -292,17 +301,17 @@ describe('a chunk that cannot be opened now', () => {
 
   it('delays the records behind it, and is opened at the next try', async () => {
     const queue = queueOf(chunk([], 1), refusing(2), chunk([record(2)], 3));
-    await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
-    await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
-    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
-    expect(queue.remove(2)).toBe(3);
+    await expect(queue.read(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
+    await expect(queue.read(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
+    expect(offsets(await queue.read(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
+    expect(queue.removeUpTo(3)).toBe(3);
   });
 
   it('does not delay the records before it', async () => {
     const queue = queueOf(chunk([record(0)], 1), refusing(1), chunk([record(2)], 3));
-    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0]);
-    expect(queue.remove(1)).toBe(1);
-    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
+    expect(offsets(await queue.read(EVERYTHING, EVERYTHING))).toEqual([0]);
+    expect(queue.removeUpTo(1)).toBe(1);
+    expect(offsets(await queue.read(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
   });
 });
 
@@ -319,9 +328,9 @@ describe('a decompressed chunk', () => {
     };
     queue.push({ ...inner, open });
     const turn = async () => {
-      const taken = offsets(await queue.peek(1, EVERYTHING));
-      queue.remove(taken.length);
-      queue.trimOpened();
+      const taken = offsets(await queue.read(1, EVERYTHING));
+      queue.removeUpTo((taken[0] ?? 0) + 1);
+      if (!queue.mayStayOpen) queue.readAgain();
       return taken;
     };
     return { queue, opened, turn };
@@ -351,23 +360,13 @@ describe('a decompressed chunk', () => {
   it('is kept during a request to the registry, within 64 MiB in all, and then leaves its room', async () => {
     const shares = new QueueShares();
     const [asking, other] = [compressed(40, shares), compressed(40, shares)];
-    await asking.queue.peek(2, EVERYTHING);
+    await asking.queue.read(2, EVERYTHING);
     expect(asking.queue.mayStayOpen).toBe(true);
-    await other.queue.peek(2, EVERYTHING);
+    await other.queue.read(2, EVERYTHING);
     expect(other.queue.mayStayOpen).toBe(false);
-    asking.queue.remove(2);
+    asking.queue.removeUpTo(2);
     expect(other.queue.mayStayOpen).toBe(true);
     expect([asking.opened, other.opened]).toEqual([[undefined], [undefined]]);
-  });
-
-  it('of which no record was decided is dropped as well beyond the limit, and decompressed again', async () => {
-    const shares = new QueueShares();
-    await compressed(60, shares).turn();
-    const { queue, opened } = compressed(5, shares);
-    await queue.peek(2, EVERYTHING);
-    queue.trimOpened();
-    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
-    expect(opened).toEqual([undefined, undefined]);
   });
 });
 
@@ -379,18 +378,17 @@ it('a queue behaves as its model does, for any sequence of pushes and removals',
     records: fc.array(fc.record({ gap, size }), { maxLength: 5 }),
     gapAtEnd: gap,
   });
-  const peek = fc.record({
-    type: fc.constant('peek' as const),
+  const read = fc.record({
+    type: fc.constant('read' as const),
     maxRecords: fc.nat(12),
     maxBytes: fc.nat(6_000),
-    behind: fc.nat(6),
   });
   const remove = fc.record({
     type: fc.constant('remove' as const),
     share: fc.constantFrom(0, 0.3, 0.5, 0.9, 1),
   });
-  const rest = fc.record({ type: fc.constant('rest' as const) });
-  const step = fc.oneof(push, peek, remove, rest);
+  const again = fc.record({ type: fc.constant('again' as const) });
+  const step = fc.oneof(push, read, remove, again);
 
   async function run(
     queue: RecordQueue | Model,
@@ -398,6 +396,7 @@ it('a queue behaves as its model does, for any sequence of pushes and removals',
     steps: readonly (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[],
   ) {
     let offset = 0;
+    let inFlight: number[] = [];
     const shown: unknown[] = [];
     for (const step of steps) {
       if (step.type === 'push') {
@@ -408,14 +407,17 @@ it('a queue behaves as its model does, for any sequence of pushes and removals',
         offset += step.gapAtEnd;
         add(records, offset);
         shown.push(queue.isEmpty);
-      } else if (step.type === 'peek') {
-        const head = offsets(await queue.peek(step.maxRecords, step.maxBytes));
-        shown.push(head, offsets(await queue.peek(step.behind, EVERYTHING, head.length)));
-      } else if (step.type === 'rest') {
-        queue.trimOpened();
+      } else if (step.type === 'read') {
+        inFlight.push(...offsets(await queue.read(step.maxRecords, step.maxBytes)));
+        shown.push([...inFlight]);
+      } else if (step.type === 'again') {
+        queue.readAgain();
+        inFlight = [];
       } else {
-        const count = Math.floor(step.share * offsets(await queue.peek(EVERYTHING, EVERYTHING)).length);
-        shown.push([count, queue.remove(count), queue.isEmpty]);
+        inFlight.push(...offsets(await queue.read(EVERYTHING, EVERYTHING)));
+        const removed = inFlight.splice(0, Math.floor(step.share * inFlight.length));
+        const last = removed.at(-1);
+        shown.push([removed, queue.removeUpTo(last === undefined ? null : last + 1), queue.isEmpty]);
       }
     }
     return shown;
@@ -427,7 +429,8 @@ it('a queue behaves as its model does, for any sequence of pushes and removals',
       const model = new Model();
       const shown = await run(queue, (records, next) => queue.push(chunk(records, next, MUCH)), steps);
       expect(shown).toEqual(await run(model, (records, next) => model.push(records, next), steps));
-      queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
+      queue.readAgain();
+      queue.removeUpTo(endOf((await queue.read(EVERYTHING, EVERYTHING)).at(-1)));
       expect([queue.bytes, queue.isEmpty]).toEqual([0, true]);
     }),
     { numRuns: 300 },
