@@ -45,6 +45,9 @@ export class NotTogether extends Undecided {
 /** The part in front is not decided as a whole. This one is begun again behind it. */
 export class FrontUndecided extends Undecided {
   override readonly name = 'FrontUndecided';
+  constructor() {
+    super('the records in front are undecided');
+  }
 }
 
 /** The reference data has no such webhook connection, or no longer has it. */

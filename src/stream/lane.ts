@@ -17,7 +17,7 @@ import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, publishingRest } from '../publishing/published-answer';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
-import { AGAIN, type DecidedPrefix, type Part, Parts } from './parts';
+import { type DecidedPrefix, type Part, Parts } from './parts';
 import { LanePosition, type PartitionStatus } from './position';
 import { type QueueShares, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
@@ -219,8 +219,7 @@ export class Lane {
       this.advance(decided);
       this.isSuspect = false;
     }
-    if (rest === AGAIN) await this.parts.abort();
-    else if (rest !== null) throw rest;
+    if (rest !== null) throw rest;
   }
 
   /** Waits until a batch takes records of the lane, or the lane stops. */

@@ -26,14 +26,11 @@ export interface BatchSize {
 
 const NOTHING: BatchSize = { events: 0, bytes: 0 };
 
-/** The records have to be read again, at once: the part was void. */
-export const AGAIN = Symbol('again');
-
 export interface PartResult {
   /** The decided records, from the first on; null where not even the first record could be decided. */
   readonly decided: DecidedPrefix | null;
-  /** What happens to the rest of the records, or why they could not be decided; null where none is left. */
-  readonly rest: Error | typeof AGAIN | null;
+  /** Why the rest of the records could not be decided; null where none is left. */
+  readonly rest: Error | null;
 }
 
 /** The decided records at the beginning of a part. Also covers a fetch without records. */
@@ -171,12 +168,12 @@ export class Parts {
    *
    * @param result null where the part has no records for this batch
    */
-  end(part: Part, result: IntakeResult | typeof AGAIN | null): void {
+  end(part: Part, result: IntakeResult | null): void {
     part.result.resolve(this.settle(part, result));
   }
 
-  private async settle(part: Part, result: IntakeResult | typeof AGAIN | null): Promise<PartResult> {
-    const settled = this.resultOf(part, part.isVoid ? AGAIN : result);
+  private async settle(part: Part, result: IntakeResult | null): Promise<PartResult> {
+    const settled = this.resultOf(part, result);
     part.envelopes = [];
     const ahead = this.parts[this.parts.indexOf(part) + 1];
     if (settled.rest !== null && ahead !== undefined) ahead.isVoid = true;
@@ -185,8 +182,9 @@ export class Parts {
   }
 
   /** Removes the decided records of a part from the queue. */
-  private resultOf(part: Part, result: IntakeResult | typeof AGAIN | null): PartResult {
-    if (result === null || result === AGAIN) return { decided: null, rest: result };
+  private resultOf(part: Part, result: IntakeResult | null): PartResult {
+    if (part.isVoid) return { decided: null, rest: new FrontUndecided() };
+    if (result === null) return { decided: null, rest: null };
     const { answers, undecided } = result;
     const isDecided = undecided === null || answers.length > 0;
     this.resize(part.envelopes.length, isDecided ? null : undecided);
@@ -230,7 +228,7 @@ export class Parts {
 /** @throws FrontUndecided where it is not */
 async function decidedAsAWhole({ result }: Part): Promise<void> {
   const { rest } = await result.promise;
-  if (rest !== null) throw new FrontUndecided('the part in front is undecided');
+  if (rest !== null) throw new FrontUndecided();
 }
 
 export function endOf(last: Pick<Envelope, 'offset'> | undefined): number | null {

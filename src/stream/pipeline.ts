@@ -24,7 +24,7 @@ import { at } from '../lib/at';
 import { asError } from '../lib/errors';
 import type { StreamDeps } from './deps';
 import type { Lane } from './lane';
-import { AGAIN, type BatchSize, endOf, type Part } from './parts';
+import { type BatchSize, endOf, type Part } from './parts';
 
 /**
  * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
@@ -158,7 +158,7 @@ export class Pipeline {
 
   private async decide(batch: Batch, gathered: readonly Gathered[]): Promise<void> {
     const deciding = gathered.filter(({ lane, part }) => {
-      if (part.isVoid || lane.isStopping) lane.parts.end(part, AGAIN);
+      if (part.isVoid || lane.isStopping) lane.parts.end(part, null);
       else if (part.envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
       else lane.parts.end(part, part.front ? null : { answers: [], undecided: null });
