@@ -142,6 +142,7 @@ export class Parts {
     const read = await this.queue.decode(most, limit.bytes, mayOpen);
     if (read === null) {
       if (part.envelopes.length > 0) return NOTHING;
+      // While much is decompressed, the batch waits for the schemas, and keeps the turn.
       if (part === this.front && !this.queue.mayStayOpen) return this.readOn(part, limit, mayOpen);
       // The batch goes on without the partition.
       this.end(part, null);
