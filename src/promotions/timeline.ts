@@ -131,7 +131,7 @@ function changeOf(
   const pausedSince = first > end && windowIn(before, at) !== undefined ? end : null;
   const effect: Effect = { from: 'time', at: first, pausedSince };
   const change = { timeline, change: 'changed', differences, effect } as const;
-  const objection = objectionOfNoWindow(definition, end);
+  const objection = objectionOfNoWindow(definition, end, `${LATER} ${RECOMPUTE}`);
   return objection === undefined ? change : { ...change, objection };
 }
 
@@ -162,8 +162,9 @@ function bringBack(
   return { timeline: before, change: 'added', differences: [], effect: { from: 'never' }, objection };
 }
 
-const ANOTHER_ID =
-  'Give the changed promotion another id, and remove the old one. Or compute it again: apply it with --recompute.';
+const RECOMPUTE = 'Or compute it again: apply it with --recompute.';
+const ANOTHER_ID = `Give the changed promotion another id, and remove the old one. ${RECOMPUTE}`;
+const LATER = 'Give the changed promotion another id, or write a later from and to.';
 
 /** @param since the windows that may count; null: all */
 function addAfter(
@@ -222,7 +223,7 @@ function beginOf(
   if (isIncomplete && isBounded)
     return { from: since, objection: objectionOfHistory(calendar, completeSince) };
   const from = isIncomplete ? completeSince : since;
-  return { from, objection: from === null ? undefined : objectionOfNoWindow(definition, from) };
+  return { from, objection: from === null ? undefined : objectionOfNoWindow(definition, from, LATER) };
 }
 
 function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objection {
@@ -234,11 +235,15 @@ function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objectio
   };
 }
 
-function objectionOfNoWindow(definition: PromotionDefinition, since: bigint): Objection | undefined {
+function objectionOfNoWindow(
+  definition: PromotionDefinition,
+  since: bigint,
+  remedy: string,
+): Objection | undefined {
   if (firstBegin(definition, since) !== undefined) return undefined;
   return {
     message: `The definition would never count: it has no window that begins at ${instantText(since)} or later.`,
-    remedy: 'Give the changed promotion another id, or write a later from and to.',
+    remedy,
   };
 }
 

@@ -176,6 +176,25 @@ test('a change while no window counts keeps the windows of before [P17]', () => 
   expect(versionAt(timeline, '2026-12-31T23:00:00Z')).toBe(3);
 });
 
+test('a change that no window would count names --recompute, where that would count it [P17] [P22]', () => {
+  const running = 'from: 2026-12-01T00:00Z, to: 2026-12-10T00:00Z';
+  const before = timelineOf([[`target: 1, ${running}`]]);
+  const moment = { at: AT, completeSince: null };
+  const after = definitionOf(`target: 2, ${running}`);
+  expect(define(before, after, moment)?.objection).toEqual({
+    message:
+      'The definition would never count: it has no window that begins at 2026-12-10T00:00:00Z or later.',
+    remedy:
+      'Give the changed promotion another id, or write a later from and to. Or compute it again: apply it with --recompute.',
+  });
+  expect(define(before, after, moment, 'recompute')?.objection).toBeUndefined();
+  const isOver = definitionOf(`target: 1, ${WEEKLY}, to: 2026-11-20T00:00`);
+  const lost = { at: AT, completeSince: micros('2026-12-01T00:00:00Z') };
+  expect(define(undefined, isOver, lost)?.objection?.remedy).toBe(
+    'Give the changed promotion another id, or write a later from and to.',
+  );
+});
+
 test('a promotion was removed from its removal on [P17]', () => {
   const removed = remove(timelineOf([['target: 1']]), AT)?.timeline;
   if (removed === undefined) throw new Error('it was removed before');
