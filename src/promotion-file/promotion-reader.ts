@@ -172,8 +172,12 @@ export class PromotionReader {
   private operator(node: Mapping): string | undefined {
     const slot = this.values.required(node, 'operator', 'Name the operator, such as operator: acme.');
     const operator = this.values.text(slot, checkName);
-    if (operator === undefined || this.operators === undefined || this.operators.has(operator))
+    if (operator === undefined || this.operators === undefined) return operator;
+    const entry = this.operators.get(operator);
+    if (entry !== undefined) {
+      if (!entry.active) this.warnings.add(slot, `The operator ${quoted(operator)} is inactive.`, ACTIVATE);
       return operator;
+    }
     const known = [...this.operators.keys()];
     const remedy = suggestion(operator, known) ?? `Use one of: ${known.join(', ')}.`;
     this.faults.add(slot, `The reference data has no operator ${quoted(operator)}.`, remedy);
@@ -184,9 +188,12 @@ export class PromotionReader {
     if (slot.tree === undefined) return undefined;
     if (slot.tree.kind === 'list' && slot.tree.items.length === 0)
       this.faults.add(slot, 'The empty list counts no brand.', 'List the brands, or remove the key for all.');
-    const known = this.operators?.get(operator ?? '')?.brands.map(({ id }) => id);
+    const entries = this.operators?.get(operator ?? '')?.brands;
+    const known = entries?.map(({ id }) => id);
     return this.values.list(slot, (item) => {
       const brand = this.values.text(item, checkBrand);
+      if (entries?.some(({ id, active }) => id === brand && !active))
+        this.warnings.add(item, `The brand ${quoted(brand ?? '')} is inactive.`, ACTIVATE);
       if (brand !== undefined && known?.includes(brand) === false) {
         const remedy = suggestion(brand, known) ?? `Use one of: ${known.join(', ') || '(none)'}.`;
         this.faults.add(item, `The operator has no brand ${quoted(brand)}.`, remedy);
@@ -246,7 +253,17 @@ export class PromotionReader {
   private stakes(node: Mapping, operator: string): Stakes {
     const catalogue = this.operators?.get(operator)?.catalogue ?? [];
     const games = this.values.games(node.get('games'), (game, item) => {
-      if (catalogue.length === 0 || catalogue.some(({ id }) => id === game)) return;
+      const entry = catalogue.find(({ id }) => id === game);
+      if (catalogue.length === 0 || entry?.active === true) return;
+      if (entry !== undefined) {
+        const remedy = 'Activate it before the promotion begins: no bet or settled of it is accepted.';
+        this.warnings.add(
+          item,
+          `The game ${quoted(game)} is inactive in the catalogue of ${operator}.`,
+          remedy,
+        );
+        return;
+      }
       const near = suggestion(
         game,
         catalogue.map(({ id }) => id),
@@ -338,3 +355,5 @@ function daysBetween(from: string | undefined, to: string | undefined, zone: str
 }
 
 const ZONE_REMEDY = 'Add the zone of the players, such as time_zone: Europe/Warsaw.';
+const ACTIVATE =
+  'Its events are rejected as operator_inactive: activate it in the reference data before the promotion begins.';

@@ -324,6 +324,13 @@ describe('a warning [P19]', () => {
       /Did you mean|Check the id/,
     ],
     [
+      'a game that is inactive in the catalogue',
+      one(`${BETS}, games: [g1, g3]`),
+      /game "g3" is inactive/,
+      /Activate it/,
+    ],
+    ['an inactive brand', one(`${BETS}, brands: [acme-sports]`), /brand "acme-sports" is/, /activate it/],
+    [
       'a leaderboard that never closes',
       one('type: leaderboard, points: [{ counts: bet, points: 1 }], accepts_late: P1D'),
       /never closes/,
@@ -366,6 +373,13 @@ describe('a warning [P19]', () => {
     `${ZONED}, from: 2026-03-28T12:00`,
   ])('no warning is given of a streak that a window can hold: %s', (text) => {
     expect(warningsOf(one(text))).toEqual([]);
+  });
+
+  test('an inactive operator is warned of', () => {
+    const [acme] = REFERENCE.operators;
+    if (acme === undefined) throw new Error('the example has no operator');
+    const parsed = parsePromotions(one(BETS), 'p.yaml', { operators: [{ ...acme, active: false }] });
+    expect(parsed).toMatchObject({ warnings: [{ message: 'The operator "acme" is inactive.' }] });
   });
 
   test('no warning is given without reference data, or for an operator without a catalogue', () => {
