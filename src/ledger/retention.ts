@@ -25,18 +25,19 @@ const REBUILDS = `select 'promotions', rebuilt_because from promo.promotion_cove
 union all select 'rollups', rebuilt_because from promo.rollup_coverage where rebuilt_up_to >= 0`;
 
 /**
- * The first day of the month `keepMonths` before this one, by the store's clock. Also the tables of all
- * months before it, and the rebuilds that are in the way.
+ * The time of the store, in milliseconds since 1970, and the first day of the month `keepMonths` before it.
+ * Also the tables of all months before that day, and the rebuilds that are in the way.
  * @throws StoreError
  */
 export async function planRetention(
   database: string | StoreAccess,
   keepMonths: number,
-): Promise<{ firstKept: string; tables: OldTable[]; rebuilds: Rebuild[] }> {
+): Promise<{ storeMs: number; firstKept: string; tables: OldTable[]; rebuilds: Rebuild[] }> {
   return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
-    const [[first] = []] = await query(
-      // Formatted explicitly: a role or a database may have its own DateStyle.
-      `select to_char(date_trunc('month', now() at time zone 'utc') - make_interval(months => $1), 'YYYY-MM-DD')`,
+    const [[first, ms] = []] = await query(
+      // Formatted explicitly: a role or a database may have its own DateStyle, and its own digits of a float.
+      `select to_char(date_trunc('month', now() at time zone 'utc') - make_interval(months => $1), 'YYYY-MM-DD'),
+        (extract(epoch from now()) * 1000)::bigint`,
       [keepMonths],
     );
     const firstKept = String(first);
@@ -45,6 +46,7 @@ export async function planRetention(
       [firstKept],
     );
     return {
+      storeMs: Number(ms),
       firstKept,
       tables: rows.map(([name, rowEstimate, bytes]) => ({
         name: String(name),

@@ -28,6 +28,7 @@ import {
 import { program, ROOT } from '../support/worker';
 
 const DEADLINE_MS = 100_000;
+const HOUR_MS = 3_600_000;
 let directory: string;
 let database: FreshDatabase;
 
@@ -509,6 +510,25 @@ describe('retention and erasure', () => {
         expect(await run(['erase-player', '--operator', 'acme'], settings, nobody)).toMatchObject({
           code: 2,
         });
+    } finally {
+      await own.drop();
+    }
+  });
+
+  test('retention drops nothing where the clock of Postgres differs from its own by hours', async () => {
+    const own = await migrated();
+    // The clock of the command is behind, so that of Postgres is ahead.
+    const behind = {
+      NODE_OPTIONS: `--require ${join(ROOT, 'test', 'support', 'disturb.cjs')}`,
+      DISTURB: `wrong:${-2 * HOUR_MS}`,
+    };
+    try {
+      const settings = { DATABASE_URL: own.url, ...behind };
+      expect(await run(['retention', 'apply', '--keep-months', '13'], settings)).toMatchObject({
+        code: 1,
+        output: '',
+        errors: expect.stringMatching(/^The clock of Postgres shows .*Nothing was dropped: correct/),
+      });
     } finally {
       await own.drop();
     }

@@ -4,6 +4,7 @@
  *
  * - `block:MS` stops the event loop for this time, and logs it.
  * - `jump:MS` moves the wall clock forward, or back by a negative number.
+ * - `wrong:MS` acts from the start: the wall clock is ahead by this time, or behind by a negative number.
  * - `kept:MS` acts from the start: Kafka counts the worker as a member of its group for this time after its
  *   death.
  */
@@ -12,7 +13,7 @@ const { writeSync } = require('node:fs');
 const [what, amount] = (process.env.DISTURB ?? '').split(':');
 const STDOUT = 1;
 const RealDate = Date;
-let offsetMs = 0;
+let offsetMs = what === 'wrong' ? Number(amount) : 0;
 
 globalThis.Date = class extends RealDate {
   constructor(...given) {

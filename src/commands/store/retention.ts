@@ -1,5 +1,6 @@
 /** `promo-intake retention apply`: drops expired months, and records it in the log of operations. */
 import { DONE } from '../../cli/exit-codes';
+import { Unable } from '../../cli/explain-error';
 import { integerOf, type Options, requestedBy } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
 import { LIMITS } from '../../contract/limits';
@@ -22,7 +23,8 @@ import { withPromotions } from '../promotions/apply';
 export async function applyRetention(options: Options): Promise<number> {
   const keepMonths = integerOf(options, 'keep-months', 1) ?? 0;
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
-  const { firstKept, tables, rebuilds } = await planRetention(DATABASE, keepMonths);
+  const { storeMs, firstKept, tables, rebuilds } = await planRetention(DATABASE, keepMonths);
+  refuseWrongClock(storeMs);
   console.log(`kept: ${firstKept} and later; of all earlier months, ids, rounds and counters stay`);
   for (const { name, rowEstimate, bytes } of tables)
     console.log(`${name}: about ${counted(rowEstimate, 'row')}, ${(bytes / 1e6).toFixed(1)} MB`);
@@ -56,6 +58,22 @@ export async function applyRetention(options: Options): Promise<number> {
   const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);
   if (calls > 0) console.log(`wallet calls deleted: ${calls}`);
   return DONE;
+}
+
+/** Two clocks that are right differ by less. */
+const MOST_APART_MS = 3_600_000;
+
+/**
+ * A clock of Postgres that is months ahead would drop months that are to be kept.
+ * @throws Unable where it differs from the clock of this machine
+ */
+function refuseWrongClock(storeMs: number): void {
+  const ownMs = Date.now();
+  if (Math.abs(storeMs - ownMs) <= MOST_APART_MS) return;
+  const [store, own] = [storeMs, ownMs].map((ms) => new Date(ms).toISOString());
+  throw new Unable(
+    `The clock of Postgres shows ${store}, and the clock of this machine shows ${own}. Nothing was dropped: correct the wrong clock`,
+  );
 }
 
 /** The promotions whose window in progress has events that may be dropped. */
