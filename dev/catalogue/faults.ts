@@ -23,7 +23,9 @@ const READ_AGAIN = '`promo_intake_redeliveries_total`';
 
 /** Files. */
 const CELLS = 'test/faults/cells.test.ts';
+const CLI = 'test/commands/cli.test.ts';
 const CLUSTERS = 'test/stream/clusters.test.ts';
+const COMPLETIONS = 'test/stream/completions.test.ts';
 const DISKS = 'test/stream/disks.test.ts';
 const THROTTLING = 'test/stream/throttling.test.ts';
 const START = 'test/stream/start-refused.test.ts';
@@ -41,6 +43,7 @@ const POSTGRES = 'test/faults/postgres.test.ts';
 const PROCESSES = 'test/faults/processes.test.ts';
 const RECORDS = 'test/stream/records.test.ts';
 const REGISTRY = 'test/faults/registry.test.ts';
+const ROLLUPS = 'test/ledger/rollups.test.ts';
 const RESTORE = 'test/stream/restore.test.ts';
 const SECURITY = 'test/stream/security.test.ts';
 const SWEEP = 'test/faults/sweep.test.ts';
@@ -607,6 +610,19 @@ export const FAULTS: readonly FaultGroup[] = [
           [POSTGRES]: [
             'answers that take two seconds: events are decided, slowly, also on new connections and by a new worker',
           ],
+        },
+      },
+      {
+        fault: 'Its clock is wrong by minutes or by a day, or goes back',
+        does: 'Decides as before: times of verdicts are those of the clock, and their numbers show the order. A lease that was written while the clock was ahead counts as over. `retention apply` drops nothing.',
+        sees: '`decided_at` goes back while `verdict_id` rises; `The clock of Postgres shows` from `retention apply`',
+        tests: {
+          [POSTGRES]: [
+            'a clock that goes forward and back by minutes and by a day: all events are decided, in their order',
+          ],
+          [ROLLUPS]: ['a lease that was written while the clock of Postgres was an hour ahead is over'],
+          [COMPLETIONS]: ['a lease that was written while the clock of Postgres was an hour ahead is over'],
+          [CLI]: ['retention drops nothing where the clock of Postgres differs from its own by hours'],
         },
       },
       {

@@ -236,6 +236,44 @@ together(
     }),
 );
 
+/** A clock that statements find before that of Postgres, and that can be set. */
+const WRONG_CLOCK = `create schema wrong;
+create table wrong.clock as select interval '0' as ahead;
+create function wrong.clock_timestamp() returns timestamptz volatile language sql
+  as 'select pg_catalog.clock_timestamp() + ahead from wrong.clock';
+grant usage on schema wrong to public;
+grant select on wrong.clock to public;`;
+
+together(
+  'a clock that goes forward and back by minutes and by a day: all events are decided, in their order [D2 U1]',
+  () =>
+    inWorld({ topics: { main: PARTITIONS } }, async (world) => {
+      const { main } = world.topics;
+      await world.pool.query(WRONG_CLOCK);
+      await world.pool.query(`alter database ${nameOf(world)} set search_path = wrong, pg_catalog, public`);
+      const worker = await world.started();
+      const clocks = ['10 minutes', '-10 minutes', '1 day', '0'];
+      for (const [step, ahead] of clocks.entries()) {
+        await world.pool.query('update wrong.clock set ahead = $1', [ahead]);
+        await produce(main, logins(`step-${step}`, 100));
+        await untilCaughtUp(world, main);
+        const [[isByThisClock] = []] = await world.rows(
+          `select bool_and(abs(extract(epoch from decided_at - pg_catalog.clock_timestamp() - $1::interval)) < 120)
+          from promo.verdicts where event_id like $2`,
+          [ahead, `step-${step}-%`],
+        );
+        expect([ahead, isByThisClock]).toEqual([ahead, 't']);
+      }
+      const inOrder = await world.rows(
+        `select bool_and(verdict_id > before) from (select verdict_id, lag(verdict_id) over (
+          partition by partition_no order by source_offset) as before from promo_store.event_keys) decided`,
+      );
+      expect(inOrder).toEqual([['t']]);
+      expect(worker.logged('partition is undecided')).toEqual([]);
+      await allAcceptedOnce(world, clocks.length * 100 * PARTITIONS);
+    }),
+);
+
 const LATENCY_MS = 2 * SECOND;
 
 together(
