@@ -218,6 +218,41 @@ test('promo.why_not and promo.explain_progress say why an event counts or not [P
   expect(await text(`promo.explain_progress('acme', 'bets', 'no-pseudonym')`)).toEqual(nothing);
 });
 
+test('the story of a streak names its days, and windows come in their order [P18]', async () => {
+  await apply(
+    'id: streak, type: login_streak, days: 2, time_zone: UTC',
+    'id: weekly, type: bet_count, target: 5, window: { every: week, starts: monday }, time_zone: UTC',
+  );
+  const login = (event_id: string, occurred_at: string) => aLogin({ event_id, occurred_at });
+  const bet = (event_id: string, occurred_at: string) => aBet({ event_id, round_id: event_id, occurred_at });
+  await acme.read(
+    login('l1', '2026-01-05T12:00:00Z'),
+    login('l2', '2026-01-06T12:00:00Z'),
+    bet('later', '2026-01-14T12:00:00Z'),
+    bet('earlier', '2026-01-07T12:00:00Z'),
+  );
+  await foldPromotions(store.pool);
+  const storyOf = (promotion: string) =>
+    store.rows(
+      `select what_happened, why from promo.explain_progress_with_player('acme', $1, 'p-1') order by step`,
+      [promotion],
+    );
+  expect((await storyOf('streak')).flat()).toEqual([
+    'l1: a login.',
+    'It counts in the window once: the day 2026-01-05.',
+    'l2: a login.',
+    'It counts in the window once: the day 2026-01-06.',
+    expect.stringContaining('Completion 1 of the window once: completed.'),
+    'The values reached the target.',
+    'Window once: 2 days in a row from 2026-01-05, of 2.',
+    'It is completed.',
+  ]);
+  expect((await storyOf('weekly')).map(([what]) => what).slice(-2)).toEqual([
+    'Window 2026-01-05: 1 of 5.',
+    'Window 2026-01-12: 1 of 5.',
+  ]);
+});
+
 test('the story of a player names ranks, and the reward that a refund takes back [P11] [P15] [P18]', async () => {
   const [from, to] = ['from: 2026-01-01T00:00Z', 'to: 2026-02-01T00:00Z'];
   await apply(
