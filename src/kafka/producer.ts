@@ -9,7 +9,7 @@ import {
 import { BufferPool } from '../lib/buffer-pool';
 import { inTime, LATE, systemClock } from '../lib/clock';
 import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
-import { COMPACTED, KafkaProblem, noPartition } from './client/errors';
+import { COMPACTED, KafkaProblem } from './client/errors';
 import { producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
 import { ensureTopic } from './client/topics';
@@ -233,7 +233,8 @@ function producerOf(
 }
 
 /**
- * kafkajs silently skips a partition that it does not find, or that its broker does not know yet.
+ * kafkajs silently skips a partition that it does not find, that has no leader, or that its broker does not
+ * know yet.
  *
  * @param taken the partitions that the brokers acknowledged
  * @throws where the brokers did not acknowledge one of the partitions sent to
@@ -244,7 +245,10 @@ export function requireAcknowledged(
   taken: readonly { readonly partition: number }[],
 ): void {
   const missing = sent.find(({ partition }) => taken.every((answer) => answer.partition !== partition));
-  if (missing !== undefined) throw new KafkaProblem(noPartition(topic, missing.partition));
+  if (missing === undefined) return;
+  throw new KafkaProblem(
+    `no broker took the messages for ${topic}/${missing.partition}: this partition has no leader now, or does not exist any more`,
+  );
 }
 
 const ALL_IN_SYNC = -1;

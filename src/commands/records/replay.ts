@@ -27,7 +27,7 @@ import { type Intake, makeIntake } from '../../intake/intake';
 import { makeRejectLimit } from '../../intake/reject-limit';
 import { offsetsAt, readPositions } from '../../kafka/admin/offsets';
 import { makeKafka, readClusterId } from '../../kafka/client/client';
-import { KafkaProblem, noPartition, noTopic } from '../../kafka/client/errors';
+import { KafkaProblem, noTopic } from '../../kafka/client/errors';
 import { type Range, readRecords } from '../../kafka/consumer/range-reader';
 import type { StreamRecord } from '../../kafka/protocol/record';
 import { makeLedger } from '../../ledger/decide-batch';
@@ -185,7 +185,7 @@ export function refuseUnknown(
       `${noTopic(topic)}. Correct --topic, or grant the Kafka user Describe on the topic`,
     );
   if (partition !== undefined && positions.every((known) => known.partition !== partition))
-    throw new KafkaProblem(`${noPartition(topic, partition)}. Correct --partition`);
+    throw new KafkaProblem(`${topic} has no partition ${partition}. Correct --partition`);
   // No connection would own the records, so all would become dead letters, even those with verdicts.
   if (!named.includes(topic))
     throw new Unable(

@@ -14,10 +14,6 @@ export function noTopic(topic: string): string {
   return `Kafka has no topic ${topic}, or hides it from this user`;
 }
 
-export function noPartition(topic: string, partition: number): string {
-  return `${topic} has no partition ${partition}`;
-}
-
 /** Why a compacted topic takes no verdict or dead letter without a key, and the remedy. */
 export const COMPACTED = 'A compacted topic refuses messages without a key: set its cleanup.policy to delete';
 
