@@ -622,7 +622,9 @@ export const FAULTS: readonly FaultGroup[] = [
           ],
           [ROLLUPS]: ['a lease that was written while the clock of Postgres was an hour ahead is over'],
           [COMPLETIONS]: ['a lease that was written while the clock of Postgres was an hour ahead is over'],
-          [CLI]: ['retention drops nothing where the clock of Postgres differs from its own by hours'],
+          [CLI]: [
+            'retention and erasure: retention drops nothing where the clock of Postgres differs from its own by hours',
+          ],
         },
       },
       {
