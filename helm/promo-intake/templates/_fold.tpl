@@ -80,12 +80,18 @@ spec:
 {{- end }}
 
 {{/*
-The budget of pods of which one works: drains of two nodes leave one of them. A single pod has none, since a drain delays it for some seconds only.
+The budget of pods that work one at a time, so that drains of two nodes leave one of them. A single pod has none: a drain delays it by some seconds only.
 Takes (dict "root" $ "component" "rollups" "replicas" 2).
 */}}
 {{- define "promo-intake.standbyBudget" -}}
 {{- if gt (int .replicas) 1 }}
 ---
+{{ include "promo-intake.disruptionBudget" (set . "maxUnavailable" 1) }}
+{{- end }}
+{{- end -}}
+
+{{/* A PodDisruptionBudget. Takes (dict "root" $ "component" "worker" "maxUnavailable" 1). */}}
+{{- define "promo-intake.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -94,11 +100,10 @@ metadata:
   labels:
     {{- include "promo-intake.labels" . | nindent 4 }}
 spec:
-  maxUnavailable: 1
+  maxUnavailable: {{ .maxUnavailable }}
   # A pod that is not ready does not block a drain.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
       {{- include "promo-intake.selector" . | nindent 6 }}
-{{- end }}
 {{- end -}}
