@@ -126,13 +126,15 @@ function changeOf(
     };
     return { timeline: before, change: 'changed', differences, effect: { from: 'never' }, objection };
   }
-  const first = firstBegin(definition, end) ?? end;
+  const begin = firstBegin(definition, end);
+  const first = begin ?? end;
   const timeline = appended(before, definition, first, end);
   const pausedSince = first > end && windowIn(before, at) !== undefined ? end : null;
   const effect: Effect = { from: 'time', at: first, pausedSince };
   const change = { timeline, change: 'changed', differences, effect } as const;
-  const objection = objectionOfNoWindow(definition, end, `${LATER} ${RECOMPUTE}`);
-  return objection === undefined ? change : { ...change, objection };
+  return begin === undefined
+    ? { ...change, objection: objectionOfNoWindow(end, `${LATER} ${RECOMPUTE}`) }
+    : change;
 }
 
 /**
@@ -173,8 +175,7 @@ function addAfter(
   since: bigint | null,
   { completeSince }: Moment,
 ): TimelineChange {
-  const { from, objection } = beginOf(definition, since, completeSince);
-  const first = from === null ? null : (firstBegin(definition, from) ?? from);
+  const { from, first, objection } = beginOf(definition, since, completeSince);
   const timeline = appended(before, definition, first, from);
   const effect: Effect =
     first === null ? { from: 'first_window' } : { from: 'time', at: first, pausedSince: null };
@@ -209,21 +210,28 @@ function recompute(
   return objection === undefined ? made : { ...made, objection };
 }
 
-/** @returns the begin of the windows that a definition may count, null for all, and why it cannot */
-function beginOf(
-  definition: PromotionDefinition,
-  since: bigint | null,
-  completeSince: bigint | null,
-): { readonly from: bigint | null; readonly objection: Objection | undefined } {
+interface Begin {
+  /** The windows that begin at this time or later may count; null: all. */
+  readonly from: bigint | null;
+  /** When the first one of them begins; `from` where there is none. */
+  readonly first: bigint | null;
+  /** Why the definition cannot count. */
+  readonly objection: Objection | undefined;
+}
+
+function beginOf(definition: PromotionDefinition, since: bigint | null, completeSince: bigint | null): Begin {
   const { calendar } = compilePromotion(definition);
-  const first = later(since, calendar.from);
-  const isIncomplete = completeSince !== null && (first === null || first < completeSince);
+  const earliest = later(since, calendar.from);
+  const isIncomplete = completeSince !== null && (earliest === null || earliest < completeSince);
   // Windows that repeat without a bound have no begin of their own: they begin with history.
   const isBounded = since === null && (calendar.from !== null || definition.window === undefined);
   if (isIncomplete && isBounded)
-    return { from: since, objection: objectionOfHistory(calendar, completeSince) };
+    return { from: since, first: since, objection: objectionOfHistory(calendar, completeSince) };
   const from = isIncomplete ? completeSince : since;
-  return { from, objection: from === null ? undefined : objectionOfNoWindow(definition, from, LATER) };
+  if (from === null) return { from, first: null, objection: undefined };
+  const first = firstBegin(definition, from);
+  const objection = first === undefined ? objectionOfNoWindow(from, LATER) : undefined;
+  return { from, first: first ?? from, objection };
 }
 
 function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objection {
@@ -235,12 +243,7 @@ function objectionOfHistory({ from }: Calendar, completeSince: bigint): Objectio
   };
 }
 
-function objectionOfNoWindow(
-  definition: PromotionDefinition,
-  since: bigint,
-  remedy: string,
-): Objection | undefined {
-  if (firstBegin(definition, since) !== undefined) return undefined;
+function objectionOfNoWindow(since: bigint, remedy: string): Objection {
   return {
     message: `The definition would never count: it has no window that begins at ${instantText(since)} or later.`,
     remedy,
