@@ -189,12 +189,14 @@ export class PromotionReader {
     if (slot.tree.kind === 'list' && slot.tree.items.length === 0)
       this.faults.add(slot, 'The empty list counts no brand.', 'List the brands, or remove the key for all.');
     const entries = this.operators?.get(operator ?? '')?.brands;
-    const known = entries?.map(({ id }) => id);
     return this.values.list(slot, (item) => {
       const brand = this.values.text(item, checkBrand);
-      if (entries?.some(({ id, active }) => id === brand && !active))
-        this.warnings.add(item, `The brand ${quoted(brand ?? '')} is inactive.`, ACTIVATE);
-      if (brand !== undefined && known?.includes(brand) === false) {
+      if (brand === undefined || entries === undefined) return brand;
+      const entry = entries.find(({ id }) => id === brand);
+      if (entry?.active === false)
+        this.warnings.add(item, `The brand ${quoted(brand)} is inactive.`, ACTIVATE);
+      if (entry === undefined) {
+        const known = entries.map(({ id }) => id);
         const remedy = suggestion(brand, known) ?? `Use one of: ${known.join(', ') || '(none)'}.`;
         this.faults.add(item, `The operator has no brand ${quoted(brand)}.`, remedy);
       }
