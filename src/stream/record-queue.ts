@@ -104,7 +104,7 @@ export class RecordQueue {
     return this.chunks.reduce((sum, { decompressedBytes }) => sum + decompressedBytes, 0);
   }
 
-  /** Memory of the chunks of which no record is in flight. */
+  /** Memory of the chunks that have no record in flight. */
   get unreadBytes(): number {
     return this.chunks.reduce((sum, chunk) => sum + (chunk.isInFlight ? 0 : chunk.memory), 0);
   }
