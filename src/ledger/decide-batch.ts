@@ -126,15 +126,11 @@ export function makeLedger(
 
 /**
  * The largest batch that locks all of its rounds at once and sends all of its changes in one packet. For it,
- * round trips and packets cost more than unnecessary locks, and than the store's wait for rows to be made.
- * Far from the store, every batch locks all of its rounds at once.
+ * round trips and packets cost more than unnecessary locks, and than the store's wait for rows to be made. A
+ * larger batch sends the rows of each table once they are made. Far from the store, every batch locks all of
+ * its rounds at once.
  */
 const FEW_EVENTS = 1_000;
-/**
- * A batch of more events than this many times FEW_EVENTS sends the rows of each table once they are made. The
- * store would wait for them. For a smaller batch, which is written beside others, further requests cost more.
- */
-const MANY_TIMES_FEW = 4;
 
 /**
  * Decides a batch in one transaction.
@@ -268,7 +264,7 @@ async function decideUnderLocks(
   const writes: Write[] = [];
   for (const makeRows of [() => state.copyRounds(opened, nowMicros), () => events.copyKeys(fresh, tags)]) {
     writes.push(...makeRows());
-    if (batch.items.length <= MANY_TIMES_FEW * fewEvents) continue;
+    if (batch.items.length <= fewEvents) continue;
     send(session.write(writes.splice(0)));
     await nextTick();
   }
