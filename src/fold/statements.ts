@@ -5,14 +5,9 @@ import type { Session, Statement } from '../postgres/transaction';
 /** Numbers of a batch: those of its verdicts (src/ledger/statements/lock.ts). */
 export const BATCH_NUMBERS = 8_192;
 
-/**
- * A lease of more than two minutes was written while the clock of Postgres was ahead, and counts as over.
- * Otherwise a crash of its holder would stop the fold until the clock is there again.
- */
 const LOCK = {
   name: 'fold_lock',
-  text: `select generation, holder = $2
-  or coalesce(held_until, '-infinity') not between clock_timestamp() and clock_timestamp() + interval '2 minutes'
+  text: `select generation, holder = $2 or promo_store.lease_end(held_until) < clock_timestamp()
 from promo_store.folds where fold = $1 for update skip locked`,
 };
 export const LOCK_FOR_REBUILD = {
@@ -26,7 +21,7 @@ const CREATE = {
 /** Whether this process holds the lease for a while, and nothing was decided since the last slice. */
 export const PEEK = {
   name: 'fold_peek',
-  text: `select f.holder = $2 and f.held_until > clock_timestamp() + $3 * interval '0.5 millisecond'
+  text: `select f.holder = $2 and promo_store.lease_end(f.held_until) > clock_timestamp() + $3 * interval '0.5 millisecond'
   and g.after = (promo_store.last_batch() + 1) * ${BATCH_NUMBERS} - 1 and g.lineage = promo.lineage()
   and not exists (select from promo_store.fold_generations o where o.fold = f.fold and o.generation <> f.generation)
 from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
@@ -45,9 +40,9 @@ from promo_store.folds f join promo_store.fold_generations g on g.fold = f.fold 
 export const LAG = {
   name: 'fold_lag',
   text: `select extract(epoch from clock_timestamp() - g.caught_up_at),
-  case when coalesce(f.held_until, '-infinity') < clock_timestamp() - interval '20 seconds' then (
+  case when promo_store.lease_end(f.held_until) < clock_timestamp() - interval '20 seconds' then (
     select l.pid from pg_locks l where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = f.xmax) end,
-  f.holder <> $2 and f.held_until > clock_timestamp()
+  f.holder <> $2 and promo_store.lease_end(f.held_until) > clock_timestamp()
 from promo_store.folds f
 join promo_store.fold_generations g on g.fold = f.fold and g.generation = f.generation where f.fold = $1`,
 };

@@ -29,15 +29,11 @@ const OPEN: Statement = {
   name: 'outbox_open',
   text: 'insert into promo_store.completion_outbox default values on conflict do nothing',
 };
-/**
- * Writes only where the lease has to be taken, or is half over. A lease of more than two minutes was written
- * while the clock of Postgres was ahead, and counts as over.
- */
+/** Writes only where the lease has to be taken, or is half over. */
 const HOLD: Statement = {
   name: 'outbox_hold',
   text: `update promo_store.completion_outbox set holder = $1, held_until = clock_timestamp() + $2 * interval '1 millisecond'
-where coalesce(held_until, '-infinity') < clock_timestamp() + case when holder = $1 then $2 * interval '0.5 millisecond' else '0' end
-  or held_until > clock_timestamp() + interval '2 minutes'`,
+where promo_store.lease_end(held_until) < clock_timestamp() + case when holder = $1 then $2 * interval '0.5 millisecond' else '0' end`,
 };
 const STATE: Statement = {
   name: 'outbox_state',

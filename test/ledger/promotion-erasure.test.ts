@@ -423,12 +423,20 @@ test('a session that leaves an erasure open is named by its process of Postgres,
   await openErasure(async () => {
     expect(await fold.step()).toMatchObject({ kind: 'standby', isLeased: false, heldBy: null });
   });
-  await store.rows(`update promo_store.folds set held_until = now() - interval '1 minute'`);
-  await openErasure(async (pid) => {
-    expect(await fold.step()).toMatchObject({ kind: 'standby', heldBy: pid });
-    // Otherwise status would advise to start a process that runs.
-    expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: true, heldByPid: pid });
-  });
+  // A lease of an hour was written while the clock was ahead.
+  for (const [holder, left] of [
+    ['me', '-1 minute'],
+    ['another', '1 hour'],
+  ]) {
+    await store.rows(
+      `update promo_store.folds set holder = '${holder}', held_until = now() + interval '${left}'`,
+    );
+    await openErasure(async (pid) => {
+      expect(await fold.step()).toMatchObject({ kind: 'standby', isLeased: false, heldBy: pid });
+      // Otherwise status would advise to start a process that runs.
+      expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: true, heldByPid: pid });
+    });
+  }
   expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: false, heldByPid: null });
   await foldAll(fold);
   await expectSound();

@@ -236,9 +236,12 @@ test('a lease that was written while the clock of Postgres was an hour ahead is 
     `update promo_store.folds set held_until = held_until + interval '1 hour';
     update promo_store.fold_generations set caught_up_at = caught_up_at + interval '1 hour'`,
   );
+  const isRunning = () => store.value('select is_running from promo.rollup_coverage');
+  expect(await isRunning()).toBe('f');
   await store.partition('acme').read(aBet({ event_id: 'b2' }));
   await foldAll(next);
-  expect((await crashed.step()).kind).toBe('standby');
+  expect(await isRunning()).toBe('t');
+  expect(await crashed.step()).toMatchObject({ kind: 'standby', isLeased: true });
   expect(await store.value('select lag_seconds between 0 and 60 from promo.rollup_coverage')).toBe('t');
   await expectRecount();
 });

@@ -162,8 +162,11 @@ test('of two publishers one works, and the cursor moves once for each entry [S10
 test('a lease that was written while the clock of Postgres was an hour ahead is over [S10]', async () => {
   await publisher({ holder: 'crashed' }).step();
   await store.rows(`update promo_store.completion_outbox set held_until = held_until + interval '1 hour'`);
+  const isRunning = () => store.value('select is_running from promo.completion_publishing');
+  expect(await isRunning()).toBe('f');
   await addEntries(store.pool, {});
   expect(await publisher({ holder: 'next' }).step()).toMatchObject({ kind: 'published', messages: 1 });
+  expect(await isRunning()).toBe('t');
 });
 
 test('a topic that refuses holds back its operator alone, which then catches up in order [S10]', async () => {
