@@ -7,12 +7,13 @@ import { makeLedger } from '../../ledger/decide-batch';
 import { makeReferences } from '../../ledger/reference-store';
 import { makeRehearseBatch } from '../../ledger/rehearse';
 import { systemClock } from '../../lib/clock';
-import { makePool, type StoreAccess } from '../../postgres/pool';
+import type { StoreAccess } from '../../postgres/pool';
 import type { Store } from '../../postgres/transaction';
 import { makeReconciler, scopeOf } from '../../reconciliation/reconciler';
 import type { Metrics } from '../../telemetry/metrics';
 import { RECONCILING_PLACES } from '../../webhook/reconciling';
 import type { ServerDeps } from '../../webhook/server';
+import { postgresComponent } from '../services/components';
 import type { Starting } from '../services/lifecycle';
 import { observeSteps } from '../services/service';
 
@@ -37,11 +38,7 @@ export async function startDeciding(
   { access, store, references, tracing, metrics, logger, ...options }: DecidingOptions,
 ): Promise<Pick<ServerDeps, 'intake' | 'rehearse' | 'reconciliation'>> {
   const startPool = (of: string, applicationName: string, maxConnections: number) =>
-    start({
-      name: `postgres of ${of}`,
-      start: () => makePool({ ...access, maxConnections, applicationName }, logger),
-      stop: (pool) => pool.end(),
-    });
+    start(postgresComponent({ ...access, maxConnections, applicationName }, logger, of));
   // Rehearsals wait for one another here, and never take a connection from a decision.
   const rehearsalPool = await startPool('rehearsals', 'promo-intake-rehearsal', REHEARSALS_AT_ONCE);
   const lookUpPool = await startPool('reconciliations', 'promo-intake-reconcile', RECONCILING_PLACES);

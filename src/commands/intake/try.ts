@@ -1,7 +1,7 @@
 /** `promo-intake try`: a webhook over a Postgres of its own, for tests of a sender, until a signal. */
 import { isIP } from 'node:net';
 import { MAX_BYTES, MAX_EVENTS } from '../../check/request-limits';
-import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
+import { USAGE } from '../../cli/exit-codes';
 import { refusePort } from '../../cli/explain-error';
 import { integerOf, type Options, wrongOption } from '../../cli/option-values';
 import { print } from '../../cli/output';
@@ -10,7 +10,6 @@ import { runMigrations } from '../../ledger/migrate';
 import { applyReference, makeReferences } from '../../ledger/reference-store';
 import { systemClock } from '../../lib/clock';
 import { counted, inOneLine, quoted } from '../../lib/printable';
-import { makePool } from '../../postgres/pool';
 import { describeFileFault, type ParsedReference, readReference } from '../../reference-file/reference-file';
 import { makeLogger } from '../../telemetry/logger';
 import { makeMetrics } from '../../telemetry/metrics';
@@ -20,7 +19,7 @@ import { recordAnswers } from '../../try/recording';
 import { makeTryRequests } from '../../try/requests';
 import { emptyStore, startThrowawayPostgres } from '../../try/throwaway-postgres';
 import { serveWebhook, type Webhook } from '../../webhook/server';
-import { BY_SIGNAL } from '../services/lifecycle';
+import { postgresComponent } from '../services/components';
 import { makeStart, needStore, serveInTerminal } from '../services/service';
 import { servedCheckPage } from '../shared/check-page';
 import { readReferenceInput } from '../shared/reference-input';
@@ -65,7 +64,6 @@ export async function tryIntake(options: Options): Promise<number> {
     {
       name: 'intake',
       stopWithinMs: STOP_WITHIN_MS,
-      codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
       async start({ start, stop }) {
         const postgres = await start({
           name: 'the throwaway postgres',
@@ -79,12 +77,8 @@ export async function tryIntake(options: Options): Promise<number> {
         });
         const access = { databaseUrl: postgres.databaseUrl };
         await runMigrations(access);
-        const pool = await start({
-          name: 'postgres',
-          start: () =>
-            makePool({ ...access, maxConnections: SLOTS + 1, applicationName: 'promo-intake-try' }, logger),
-          stop: (pool) => pool.end(),
-        });
+        const forDeciding = { ...access, maxConnections: SLOTS + 1, applicationName: 'promo-intake-try' };
+        const pool = await start(postgresComponent(forDeciding, logger));
         await needStore(makeStart(stop, logger), access, pool);
         await applyReference(pool, parsed.document, () => true);
         const references = makeReferences(pool);

@@ -1,9 +1,7 @@
 /**
  * `promo-intake webhook`: receives events over HTTP and decides them until a signal stops it.
  */
-import { DONE, FAILED } from '../../cli/exit-codes';
 import { refusePort } from '../../cli/explain-error';
-import { packageVersion } from '../../cli/package-version';
 import { describeConfig, readConfig } from '../../config/config';
 import type { Reference } from '../../domain/reference';
 import { makeConnectionLimit } from '../../intake/connection-limit';
@@ -11,14 +9,12 @@ import type { References } from '../../intake/references';
 import { makeKafka } from '../../kafka/client/client';
 import { makeReferences } from '../../ledger/reference-store';
 import { NEVER, systemClock } from '../../lib/clock';
-import { makePool } from '../../postgres/pool';
 import { observeThrottling } from '../../stream/worker-metrics';
-import { makeLogger } from '../../telemetry/logger';
-import { makeMetrics } from '../../telemetry/metrics';
 import { type ServerDeps, serveWebhook } from '../../webhook/server';
-import { BY_SIGNAL } from '../services/lifecycle';
+import { monthsComponent, postgresComponent, tracingComponent } from '../services/components';
+import { makeInstruments } from '../services/instruments';
 import { makeLiveSecrets } from '../services/live-secrets';
-import { makeStart, monthsComponent, needStore, serve, tracingComponent } from '../services/service';
+import { makeStart, needStore, serve } from '../services/service';
 import { makeProducing, needOwnTopics, OwnTopics } from '../services/verdict-publishing';
 import { servedCheckPage } from '../shared/check-page';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from '../shared/settings';
@@ -27,27 +23,19 @@ import { startDeciding } from './deciding-components';
 /** @returns the exit code */
 export async function webhook(): Promise<number> {
   const { config, kafka } = readSettings();
-  const { WEBHOOK, DATABASE, TRACES, VERDICT_TOPIC, HTTP_PORT, LIVENESS_HEARTBEAT, LOG_LEVEL } = config;
-  const metrics = makeMetrics('webhook');
-  const logger = makeLogger(LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
-  const version = await packageVersion();
-  metrics.buildInfo.set({ version, node: process.versions.node }, 1);
+  const { WEBHOOK, DATABASE, TRACES, VERDICT_TOPIC } = config;
+  const { metrics, logger, version } = await makeInstruments('webhook', config.LOG_LEVEL);
 
   return serve({
     name: 'webhook',
-    healthAt: { port: HTTP_PORT, file: LIVENESS_HEARTBEAT },
+    settings: config,
     metrics,
     logger,
-    stopWithinMs: config.SHUTDOWN_SECONDS * 1000,
-    codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
     details: { drainSeconds: WEBHOOK.drainSeconds },
     async start({ start, stop }) {
-      const applicationName = 'promo-intake-webhook';
-      const pool = await start({
-        name: 'postgres',
-        start: () => makePool({ ...DATABASE, maxConnections: WEBHOOK.slots + 1, applicationName }, logger),
-        stop: (pool) => pool.end(),
-      });
+      const maxConnections = WEBHOOK.slots + 1;
+      const access = { ...DATABASE, maxConnections, applicationName: 'promo-intake-webhook' };
+      const pool = await start(postgresComponent(access, logger));
       const tracing = await start(tracingComponent(TRACES, { version }, logger));
       const secrets = makeLiveSecrets(WEBHOOK.secrets, systemClock.now, logger);
       const step = makeStart(stop, logger);

@@ -5,7 +5,6 @@
 import type { Logger } from 'pino';
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { explainShortly } from '../../cli/explain-error';
-import { packageVersion } from '../../cli/package-version';
 import { readConfig } from '../../config/config';
 import type { Reference } from '../../domain/reference';
 import { DEAD_LETTER_REASONS } from '../../domain/verdict/reasons';
@@ -24,24 +23,17 @@ import { systemClock } from '../../lib/clock';
 import { elapsedText } from '../../lib/duration';
 import { messageOf } from '../../lib/errors';
 import { keyOf } from '../../lib/topic-partition';
-import { makePool } from '../../postgres/pool';
 import { makeSendDeadLetters } from '../../publishing/dead-letters';
 import { VerdictSupply } from '../../publishing/joint-requests';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../../schema-registry/wire-format';
 import type { UndecidedPartition } from '../../stream/retry-wait';
 import { makeStream, type Stream } from '../../stream/stream';
 import { observeState, observeThrottling, observeTopics } from '../../stream/worker-metrics';
-import { makeLogger } from '../../telemetry/logger';
-import { makeMetrics } from '../../telemetry/metrics';
+import type { Metrics } from '../../telemetry/metrics';
+import { monthsComponent, postgresComponent, tracingComponent } from '../services/components';
+import { makeInstruments } from '../services/instruments';
 import { BY_SIGNAL, FAILURE } from '../services/lifecycle';
-import {
-  makeStart,
-  monthsComponent,
-  needStore,
-  observeSteps,
-  serve,
-  tracingComponent,
-} from '../services/service';
+import { makeStart, needStore, observeSteps, serve } from '../services/service';
 import { unreadTopics } from '../services/unread-topics';
 import { makeProducing, needOwnTopics, OwnTopics } from '../services/verdict-publishing';
 import { WORKER_SETTINGS } from '../shared/settings';
@@ -50,11 +42,8 @@ import { makeWalletGauges } from './wallet-gauges';
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
   const config = readSettings();
-  const metrics = makeMetrics('worker');
-  const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
+  const { metrics, logger, version } = await makeInstruments('worker', config.LOG_LEVEL);
   const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
-  const version = await packageVersion();
-  metrics.buildInfo.set({ version, node: process.versions.node }, 1);
   let refreshWalletGauges = (): void => undefined;
   metrics.beforeScrape = () => {
     observeState(metrics, running, wireFormat.lookUps);
@@ -66,25 +55,14 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 
   return serve({
     name: 'worker',
-    healthAt: { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
+    settings: config,
     metrics,
     logger,
-    stopWithinMs: config.SHUTDOWN_SECONDS * 1000,
     codeOf: (reason) => (reason === 'drained' || (reason === BY_SIGNAL && !options.drain) ? DONE : FAILED),
     async start({ start, stop }) {
-      const pool = await start({
-        name: 'postgres',
-        start: () =>
-          makePool(
-            {
-              ...config.DATABASE,
-              maxConnections: config.PARTITIONS_AT_ONCE + 2,
-              applicationName: 'promo-intake',
-            },
-            logger,
-          ),
-        stop: (pool) => pool.end(),
-      });
+      const maxConnections = config.PARTITIONS_AT_ONCE + 2;
+      const access = { ...config.DATABASE, maxConnections, applicationName: 'promo-intake' };
+      const pool = await start(postgresComponent(access, logger));
       const read = () => sampleWalletBacklog(pool);
       refreshWalletGauges = makeWalletGauges({ read, metrics, clock: systemClock, logger });
       const references = makeReferences(pool);
@@ -220,7 +198,7 @@ function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPart
 /** Warns once of each topic that looks like a topic of events and is read by no worker. */
 function makeUnreadReport(
   own: OwnTopics,
-  { unreadTopics: gauge }: Pick<ReturnType<typeof makeMetrics>, 'unreadTopics'>,
+  { unreadTopics: gauge }: Pick<Metrics, 'unreadTopics'>,
   logger: Logger,
   reference: () => Promise<Reference>,
 ): (existing: ReadonlySet<string>, wanted: readonly string[]) => void {

@@ -1,7 +1,5 @@
 /** `promo-intake console`: shows each operator its own events, until a signal stops it. */
-import { DONE, FAILED } from '../../cli/exit-codes';
 import { refusePort } from '../../cli/explain-error';
-import { packageVersion } from '../../cli/package-version';
 import { readConfig } from '../../config/config';
 import { makeConsoleHandler } from '../../console/handler';
 import { makePageReader, PAGES_AT_ONCE } from '../../console/reader';
@@ -9,10 +7,8 @@ import { serveConsole } from '../../console/server';
 import { limitWrongTokens } from '../../console/tokens';
 import { makeAddresses } from '../../lib/address';
 import { systemClock } from '../../lib/clock';
-import { makePool } from '../../postgres/pool';
-import { makeLogger } from '../../telemetry/logger';
-import { makeMetrics } from '../../telemetry/metrics';
-import { BY_SIGNAL } from '../services/lifecycle';
+import { postgresComponent } from '../services/components';
+import { makeInstruments } from '../services/instruments';
 import { makeLiveTokens } from '../services/live-secrets';
 import { makeStart, needMigrations, serve } from '../services/service';
 import { CONSOLE_SETTINGS } from '../shared/settings';
@@ -20,25 +16,21 @@ import { CONSOLE_SETTINGS } from '../shared/settings';
 /** @returns the exit code */
 export async function serveOperators(): Promise<number> {
   const config = readConfig(process.env, CONSOLE_SETTINGS);
-  const { CONSOLE, DATABASE, HTTP_PORT, LIVENESS_HEARTBEAT, LOG_LEVEL } = config;
-  const metrics = makeMetrics('console');
-  const logger = makeLogger(LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
-  metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
+  const { CONSOLE, DATABASE } = config;
+  const { metrics, logger } = await makeInstruments('console', config.LOG_LEVEL);
 
   return serve({
     name: 'console',
-    healthAt: { port: HTTP_PORT, file: LIVENESS_HEARTBEAT },
+    settings: config,
     metrics,
     logger,
-    stopWithinMs: config.SHUTDOWN_SECONDS * 1000,
-    codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
     async start({ start, stop }) {
-      const applicationName = 'promo-intake-console';
-      const pool = await start({
-        name: 'postgres',
-        start: () => makePool({ ...DATABASE, maxConnections: PAGES_AT_ONCE, applicationName }, logger),
-        stop: (pool) => pool.end(),
-      });
+      const access = {
+        ...DATABASE,
+        maxConnections: PAGES_AT_ONCE,
+        applicationName: 'promo-intake-console',
+      };
+      const pool = await start(postgresComponent(access, logger));
       await needMigrations(makeStart(stop, logger), DATABASE, 'promo');
       const tokens = makeLiveTokens(CONSOLE.tokens, systemClock.now, logger);
       const handle = makeConsoleHandler({

@@ -1,24 +1,19 @@
 /** `promo-intake completions`: publishes the completions of promotions, until a signal stops it. */
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
-import { DONE, FAILED } from '../../cli/exit-codes';
-import { packageVersion } from '../../cli/package-version';
 import { readConfig, SETTINGS } from '../../config/config';
 import { makeKafka } from '../../kafka/client/client';
 import { ensureTopic } from '../../kafka/client/topics';
 import { makeTopicsProducer } from '../../kafka/producer';
 import { systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
-import { makePool } from '../../postgres/pool';
 import { readEventTopics } from '../../promotion-publishing/event-topics';
 import { makeOutbox } from '../../promotion-publishing/outbox';
 import { makeCompletionPublisher, type PublishedStep } from '../../promotion-publishing/publisher';
 import { runPublishing } from '../../promotion-publishing/run';
 import type { OnCompletions } from '../../promotion-publishing/send-completions';
 import { makeOperatorTopics } from '../../publishing/operator-topics';
-import { makeLogger } from '../../telemetry/logger';
-import { type Metrics, makeMetrics } from '../../telemetry/metrics';
-import { BY_SIGNAL } from '../services/lifecycle';
+import type { Metrics } from '../../telemetry/metrics';
+import { loopComponent, postgresComponent } from '../services/components';
+import { leaseHolder, makeInstruments } from '../services/instruments';
 import { makeStart, needMigrations, serve } from '../services/service';
 import { COMPLETIONS_SETTINGS } from '../shared/settings';
 
@@ -34,25 +29,17 @@ const READ = 'a topic that is read';
 export async function completions(): Promise<number> {
   const config = readConfig(process.env, COMPLETIONS_SETTINGS);
   const { COMPLETION_TOPIC } = config;
-  const metrics = makeMetrics('completions');
-  const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
-  metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
+  const { metrics, logger } = await makeInstruments('completions', config.LOG_LEVEL);
   const watch = watchSteps(metrics);
 
   return serve({
     name: 'completions',
-    healthAt: { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
+    settings: config,
     metrics,
     logger,
-    stopWithinMs: config.SHUTDOWN_SECONDS * 1_000,
-    codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
     async start({ start, stop }) {
       const access = { ...config.DATABASE, maxConnections: 2, applicationName: 'promo-intake-completions' };
-      const pool = await start({
-        name: 'postgres',
-        start: () => makePool(access, logger),
-        stop: (pool) => pool.end(),
-      });
+      const pool = await start(postgresComponent(access, logger));
       const step = makeStart(stop, logger);
       await needMigrations(step, config.DATABASE);
       let read = await step('Postgres', () => readEventTopics(pool));
@@ -85,26 +72,19 @@ export async function completions(): Promise<number> {
         start: () => step('Kafka', () => makeTopicsProducer(kafka, onCreated)),
         stop: (producer) => producer.stop(),
       });
-      const holder = `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`;
       const publisher = makeCompletionPublisher({
-        ...{ outbox: makeOutbox(pool, holder, LEASE_MS), producer, topics },
+        ...{ outbox: makeOutbox(pool, leaseHolder(), LEASE_MS), producer, topics },
         ...{ clock: systemClock, onCompletions: countTo(metrics) },
       });
-      await start({
-        name: 'publisher',
-        start() {
-          const end = new AbortController();
-          const loops = { publisher, clock: systemClock, logger, intervalMs: INTERVAL_MS };
-          return { end, running: runPublishing({ ...loops, observe: watch.observe }, end.signal) };
-        },
-        async stop({ end, running }) {
-          end.abort();
-          await running;
-          await publisher.release();
-        },
-        isLive: () => watch.triedMsAgo() < config.LIVENESS_SECONDS * 1_000,
-        ended: ({ running }) => running.then(() => BY_SIGNAL),
-      });
+      const loops = { publisher, clock: systemClock, logger, intervalMs: INTERVAL_MS };
+      await start(
+        loopComponent({
+          name: 'publisher',
+          run: (stop) => runPublishing({ ...loops, observe: watch.observe }, stop),
+          release: () => publisher.release(),
+          isLive: () => watch.triedMsAgo() < config.LIVENESS_SECONDS * 1_000,
+        }),
+      );
       logger.info({ topic: COMPLETION_TOPIC }, 'publishing completions');
     },
   });

@@ -1,18 +1,14 @@
 /** The process around a fold, which rollups and pseudonyms share: component, lease and metrics. */
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import { DONE, FAILED } from '../../cli/exit-codes';
-import { packageVersion } from '../../cli/package-version';
 import type { readConfig } from '../../config/config';
 import type { Fold, Stepped } from '../../fold/fold';
 import { runFold } from '../../fold/run';
 import { systemClock } from '../../lib/clock';
-import { makePool, type PostgresPool } from '../../postgres/pool';
-import { makeLogger } from '../../telemetry/logger';
-import { type Metrics, makeMetrics } from '../../telemetry/metrics';
+import type { PostgresPool } from '../../postgres/pool';
+import type { Metrics } from '../../telemetry/metrics';
 import type { ROLLUPS_SETTINGS } from '../shared/settings';
-import { BY_SIGNAL } from './lifecycle';
+import { loopComponent, postgresComponent } from './components';
+import { leaseHolder, makeInstruments } from './instruments';
 import { makeStart, needMigrations, serve } from './service';
 
 /** Between two looks for new verdicts, unless a fold asks for another interval. */
@@ -54,9 +50,7 @@ export async function serveFold({
   config,
   makeFold,
 }: FoldService): Promise<number> {
-  const metrics = makeMetrics(name);
-  const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
-  metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
+  const { metrics, logger } = await makeInstruments(name, config.LOG_LEVEL);
   const gauges = metrics[name];
   let caughtUpAt = systemClock.now();
   let triedAt = caughtUpAt;
@@ -81,40 +75,24 @@ export async function serveFold({
 
   return serve({
     name,
-    healthAt: { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
+    settings: config,
     metrics,
     logger,
-    stopWithinMs: config.SHUTDOWN_SECONDS * 1_000,
-    codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
     async start({ start, stop }) {
-      const pool = await start({
-        name: 'postgres',
-        start: () =>
-          makePool(
-            { ...config.DATABASE, maxConnections: connections, applicationName: `promo-intake-${name}` },
-            logger,
-          ),
-        stop: (pool) => pool.end(),
-      });
+      const applicationName = `promo-intake-${name}`;
+      const access = { ...config.DATABASE, maxConnections: connections, applicationName };
+      const pool = await start(postgresComponent(access, logger));
       const step = makeStart(stop, logger);
       await needMigrations(step, config.DATABASE);
-      const holder = `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`;
-      const fold = await makeFold({ pool, logger, metrics, holder, step });
-      await start({
-        name: 'fold',
-        start() {
-          const end = new AbortController();
-          const running = runFold({ fold, clock: systemClock, logger, intervalMs, observe }, end.signal);
-          return { end, running };
-        },
-        async stop({ end, running }) {
-          end.abort();
-          await running;
-          await fold.release();
-        },
-        isLive: () => systemClock.now() - triedAt < config.LIVENESS_SECONDS * 1_000,
-        ended: ({ running }) => running.then(() => BY_SIGNAL),
-      });
+      const fold = await makeFold({ pool, logger, metrics, holder: leaseHolder(), step });
+      await start(
+        loopComponent({
+          name: 'fold',
+          run: (stop) => runFold({ fold, clock: systemClock, logger, intervalMs, observe }, stop),
+          release: () => fold.release(),
+          isLive: () => systemClock.now() - triedAt < config.LIVENESS_SECONDS * 1_000,
+        }),
+      );
     },
   });
 }

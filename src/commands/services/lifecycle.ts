@@ -14,7 +14,7 @@
  * A second signal ends the process at once, in every state.
  */
 import type { Logger } from 'pino';
-import { FAILED } from '../../cli/exit-codes';
+import { DONE, FAILED } from '../../cli/exit-codes';
 import { explainShortly } from '../../cli/explain-error';
 import { type Clock, inTime, LATE } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
@@ -58,8 +58,8 @@ export interface Service {
   readonly start: (starting: Starting) => Promise<void>;
   /** The time in which all components together have to stop. */
   readonly stopWithinMs: number;
-  /** The exit code of a service that stopped for this reason. */
-  readonly codeOf: (reason: string) => number;
+  /** The exit code of a service that stopped for this reason. Absent: a signal is the only good reason. */
+  readonly codeOf?: (reason: string) => number;
   /** Further fields of the log line that says why the service stops. */
   readonly details?: object;
 }
@@ -95,6 +95,8 @@ const RESERVED_FOR_EACH_MS = 100;
 /** The most time that is reserved, and the time that stopping takes after a failed start. */
 const CLOSE_WITHIN_MS = 500;
 
+const codeOfSignal = (reason: string): number => (reason === BY_SIGNAL ? DONE : FAILED);
+
 /** The service had to stop before all components were started. */
 class StoppedEarly extends Error {
   override readonly name = 'StoppedEarly';
@@ -121,7 +123,7 @@ function bind<T>(component: Component<T>, running: T) {
  * @throws where its health cannot be served
  */
 export async function runService(service: Service, surroundings: Surroundings): Promise<Ended> {
-  const { name, stopWithinMs, codeOf, details } = service;
+  const { name, stopWithinMs, codeOf = codeOfSignal, details } = service;
   const { clock, logger } = surroundings;
   const stopping = new AbortController();
   const components: Started[] = [];

@@ -1,20 +1,19 @@
 /**
- * The components that worker and webhook share, and the process around both. lifecycle.ts has the order in
- * which components start and stop.
+ * The process around a service, and the steps by which a service waits for its servers. lifecycle.ts has the
+ * order in which components start and stop, and components.ts has those that services share.
  */
 import type { Logger } from 'pino';
 import { explainShortly, Unable } from '../../cli/explain-error';
 import { lacksMigrations } from '../../cli/remedies';
 import type { KafkaSettings } from '../../config/kafka';
-import type { Traces } from '../../config/traces';
-import type { Tracing, TracingOptions } from '../../intake/tracing';
+import type { Tracing } from '../../intake/tracing';
 import { makeKafka } from '../../kafka/client/client';
 import { isCompacted, KafkaRefusal } from '../../kafka/client/errors';
 import { ensureTopic, lookAtTopics } from '../../kafka/client/topics';
 import type { LedgerOptions, LedgerStep } from '../../ledger/decide-batch';
 import { pendingMigrations } from '../../ledger/migrate';
 import { ensureMonths } from '../../ledger/partition-state';
-import { inTime, LATE, systemClock } from '../../lib/clock';
+import { systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
 import { limitLines } from '../../lib/line-limit';
 import type { StoreAccess } from '../../postgres/pool';
@@ -24,10 +23,9 @@ import { type Health, serveHealth } from '../../telemetry/health-server';
 import { startHeartbeat } from '../../telemetry/heartbeat';
 import { makeLogger } from '../../telemetry/logger';
 import type { Metrics } from '../../telemetry/metrics';
-import { type Component, runService, type Service, type Surroundings } from './lifecycle';
+import type { Instruments } from './instruments';
+import { runService, type Service, type Surroundings } from './lifecycle';
 
-/** How often the tables of the coming months are checked and created. */
-const MONTHS_EVERY_MS = 3_600_000;
 /** Postgres and Kafka may become ready later than this process, by at most this time. */
 const START_WITHIN_MS = 60_000;
 const START_RETRY_MS = 2_000;
@@ -36,14 +34,18 @@ const START_RETRY_MS = 2_000;
  * transaction take nearly twenty seconds.
  */
 const START_TRY_MS = 25_000;
-/** The longest time to send the last traces. Half of the time of their component limits them too. */
-const LAST_TRACES_WITHIN_MS = 2_000;
+/** The settings of each process that serves until a signal. */
+export interface ServiceSettings {
+  readonly HTTP_PORT: number;
+  readonly LIVENESS_HEARTBEAT: string | undefined;
+  readonly SHUTDOWN_SECONDS: number;
+}
 
 /** A service, with the settings and tools of the process around it. */
-export interface ServedService extends Service {
-  readonly healthAt: { readonly port: number; readonly file: string | undefined };
-  readonly metrics: Metrics;
-  readonly logger: Logger;
+export interface ServedService
+  extends Omit<Service, 'stopWithinMs'>,
+    Pick<Instruments, 'metrics' | 'logger'> {
+  readonly settings: ServiceSettings;
 }
 
 /**
@@ -52,9 +54,12 @@ export interface ServedService extends Service {
  *
  * @returns the exit code
  */
-export async function serve({ healthAt, metrics, logger, ...service }: ServedService): Promise<number> {
+export async function serve({ settings, metrics, logger, ...service }: ServedService): Promise<number> {
   logWarnings(logger);
-  return runAsProcess(service, logger, (health) => openHealth(healthAt, health, metrics, logger));
+  const stopWithinMs = settings.SHUTDOWN_SECONDS * 1_000;
+  return runAsProcess({ ...service, stopWithinMs }, logger, (health) =>
+    openHealth(settings, health, metrics, logger),
+  );
 }
 
 /**
@@ -100,7 +105,7 @@ async function runAsProcess(
  * @throws Unable if the file cannot be created
  */
 async function openHealth(
-  { port, file }: ServedService['healthAt'],
+  { HTTP_PORT: port, LIVENESS_HEARTBEAT: file }: ServiceSettings,
   health: Health,
   metrics: Metrics,
   logger: Logger,
@@ -124,38 +129,6 @@ async function openHealth(
       `LIVENESS_HEARTBEAT cannot be created: ${messageOf(error)}. Set it to a file in a directory that exists and that this process may write to`,
     );
   }
-}
-
-/** The component that creates the tables of the coming months regularly. */
-export function monthsComponent(store: Store, logger: Logger): Component<NodeJS.Timeout> {
-  const ensure = () => {
-    ensureMonths(store).catch((error: unknown) =>
-      logger.error({ error: messageOf(error) }, 'cannot create the tables of the next months'),
-    );
-  };
-  return {
-    name: 'months',
-    start: () => setInterval(ensure, MONTHS_EVERY_MS),
-    stop: async (timer) => clearInterval(timer),
-  };
-}
-
-/** The component of the traces; its value is null if they are off. Late traces never change the exit code. */
-export function tracingComponent(
-  traces: Traces | null,
-  options: Omit<TracingOptions, 'headers'>,
-  logger: Logger,
-): Component<Tracing | null> {
-  return {
-    name: 'traces',
-    start: () => loadTracing(traces, options, logger),
-    async stop(tracing, withinMs) {
-      if (tracing === null) return;
-      const mostMs = Math.min(LAST_TRACES_WITHIN_MS, withinMs / 2);
-      if ((await inTime(systemClock, tracing.close(), mostMs)) === LATE)
-        logger.warn('last traces not sent in time');
-    },
-  };
 }
 
 /**
@@ -259,20 +232,6 @@ function logWarnings(logger: Logger): void {
   process.on('warning', ({ name, message }) => {
     logger.warn({ warning: name }, message);
   });
-}
-
-/**
- * Loads tracing only if it is configured: the OpenTelemetry SDK costs a tenth of a second of CPU and some
- * MiB.
- */
-async function loadTracing(
-  traces: Traces | null,
-  options: Omit<TracingOptions, 'headers'>,
-  logger: Logger,
-): Promise<Tracing | null> {
-  if (traces === null) return null;
-  const { makeTracing } = await import('../../intake/tracing.js');
-  return makeTracing({ ...options, headers: traces.headers }, logger);
 }
 
 /** Measures the steps of each transaction, and traces them if tracing is on. */

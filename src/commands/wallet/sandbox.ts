@@ -1,13 +1,12 @@
 /** `promo-intake sandbox`: a service to write and test clients against, until a signal stops it. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
+import { USAGE } from '../../cli/exit-codes';
 import { refusePort, Unable } from '../../cli/explain-error';
 import { integerOf, type Options } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
 import { systemClock } from '../../lib/clock';
 import { counted } from '../../lib/printable';
-import { makePool } from '../../postgres/pool';
 import { describeFileFault } from '../../reference-file/report';
 import { parseSandboxConfig } from '../../sandbox/config-file';
 import { makeSandboxHandler } from '../../sandbox/handler';
@@ -23,7 +22,7 @@ import { prepareSandboxTables, SANDBOX_SCHEMA } from '../../sandbox/tables';
 import { makeLogger } from '../../telemetry/logger';
 import { makeCallStore } from '../../wallet/call-store';
 import { makeWalletCalls } from '../../wallet/calls';
-import { BY_SIGNAL, type Component } from '../services/lifecycle';
+import { loopComponent, postgresComponent } from '../services/components';
 import { makeStart, needStore, serveInTerminal } from '../services/service';
 import { SANDBOX_SETTINGS } from '../shared/settings';
 import { readSandboxFiles } from './sandbox-files';
@@ -58,14 +57,9 @@ export async function sandbox(options: Options): Promise<number> {
     {
       name: 'sandbox',
       stopWithinMs: settings.SHUTDOWN_SECONDS * 1_000,
-      codeOf: (reason) => (reason === BY_SIGNAL ? DONE : FAILED),
       async start({ start, stop }) {
-        const applicationName = 'promo-intake-sandbox';
-        const pool = await start({
-          name: 'postgres',
-          start: () => makePool({ ...DATABASE, maxConnections: CONNECTIONS, applicationName }, logger),
-          stop: (pool) => pool.end(),
-        });
+        const access = { ...DATABASE, maxConnections: CONNECTIONS, applicationName: 'promo-intake-sandbox' };
+        const pool = await start(postgresComponent(access, logger));
         const step = makeStart(stop, logger);
         // The calls of wallets are in the tables of the intake.
         if (wallets.length > 0) await needStore(step, DATABASE, pool);
@@ -85,12 +79,15 @@ export async function sandbox(options: Options): Promise<number> {
         );
         const rounds = makeRounds({ store, calls, callStore, writeAmounts, clock, logger });
         if (wallets.length > 0) {
-          await start(loopComponent('wallet calls', calls.run));
-          await start(loopComponent('rounds', rounds.run));
+          await start(loopComponent({ name: 'wallet calls', run: calls.run }));
+          await start(loopComponent({ name: 'rounds', run: rounds.run }));
         }
         if (intakes.length > 0)
           await start(
-            loopComponent('publisher', (stop) => publishRounds({ store, intakes, clock, logger }, stop)),
+            loopComponent({
+              name: 'publisher',
+              run: (stop) => publishRounds({ store, intakes, clock, logger }, stop),
+            }),
           );
         const operations = {
           ...makeOperations({ config, store: sessions, clock, newId }),
@@ -116,25 +113,6 @@ export async function sandbox(options: Options): Promise<number> {
     },
     logger,
   );
-}
-
-/** A component that repeats its work until it is stopped. */
-function loopComponent(
-  name: string,
-  run: (stop: AbortSignal) => Promise<void>,
-): Component<() => Promise<void>> {
-  return {
-    name,
-    start() {
-      const stopping = new AbortController();
-      const running = run(stopping.signal);
-      return () => {
-        stopping.abort();
-        return running;
-      };
-    },
-    stop: (end) => end(),
-  };
 }
 
 /** Ids that are hard to guess, and fit into an op_id. */
