@@ -134,7 +134,7 @@ export const LAYERS = {
   cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   'commands/shared': {
     files: /^src\/commands\/shared\//,
-    mayImport: ['lib', 'config', 'reference-file', 'cli', 'postgres', 'ledger'],
+    mayImport: ['lib', 'config', 'reference-file', 'telemetry', 'cli', 'postgres', 'ledger'],
   },
   'commands/services': {
     files: /^src\/commands\/services\//,

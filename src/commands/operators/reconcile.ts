@@ -4,16 +4,15 @@
  */
 import { resolve } from 'node:path';
 import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
-import { Unable } from '../../cli/explain-error';
 import { wrongOption } from '../../cli/option-values';
 import { openWholeFile, type WholeFile } from '../../cli/whole-file';
 import { readConfig } from '../../config/config';
 import type { Reference } from '../../domain/reference';
 import { UnreadableReference } from '../../ledger/failures';
 import { makeReferences } from '../../ledger/reference-store';
-import { makePool, type PostgresPool } from '../../postgres/pool';
+import type { PostgresPool } from '../../postgres/pool';
 import { makeReconciler, scopeOf } from '../../reconciliation/reconciler';
-import { makeLogger } from '../../telemetry/logger';
+import { explainNewer, withPool } from '../shared/command-pool';
 import { compareFile, type Verdicts } from './reconcile-file';
 import { makeRemoteVerdicts } from './reconcile-remote';
 import { targetOf } from './webhook-target';
@@ -58,11 +57,7 @@ async function reconcileWithWebhook(
 async function reconcileWithStore(options: ReconcileOptions, stop: AbortSignal): Promise<number> {
   const database = readConfig(process.env, ['DATABASE']).DATABASE;
   refuseSameFile(options);
-  const pool = makePool(
-    { ...database, maxConnections: 1, applicationName: 'promo-intake-reconcile' },
-    makeLogger('warn', 'stderr'),
-  );
-  try {
+  return withPool(database, 'reconcile', async (pool) => {
     const reference = await readReference(pool);
     const scope = scopeOf(reference, options.connection);
     if (scope === undefined) {
@@ -79,10 +74,8 @@ async function reconcileWithStore(options: ReconcileOptions, stop: AbortSignal):
           entries.map(({ parsed }) => parsed),
         ),
     };
-    return await writeComparison(options, verdicts, stop);
-  } finally {
-    await pool.end();
-  }
+    return writeComparison(options, verdicts, stop);
+  });
 }
 
 /** The outputs appear once the comparison is complete. */
@@ -127,11 +120,7 @@ async function readReference(pool: PostgresPool): Promise<Reference> {
   try {
     return await makeReferences(pool).current();
   } catch (error) {
-    if (!(error instanceof UnreadableReference)) throw error;
-    throw new Unable(
-      `${error.message}. A newer version of promo-intake may have applied it: use the command of that version.`,
-      { cause: error },
-    );
+    throw explainNewer(error, [UnreadableReference]);
   }
 }
 

@@ -1,19 +1,18 @@
 /** `promo-intake promotions apply`, `diff` and `rollback`: put documents of promotions into force. */
 import { DONE, FAILED } from '../../cli/exit-codes';
-import { Unable } from '../../cli/explain-error';
 import { integerOf, type Options, requestedBy } from '../../cli/option-values';
 import { printLines } from '../../cli/output';
 import { readConfig } from '../../config/config';
 import type { ReferenceDocument } from '../../domain/reference';
 import { readReferenceVersion } from '../../ledger/reference-store';
 import { counted } from '../../lib/printable';
-import { makePool, type PostgresPool } from '../../postgres/pool';
+import type { PostgresPool } from '../../postgres/pool';
 import { type ParsedPromotions, parsePromotions } from '../../promotion-file/promotion-file';
 import { UnreadablePromotions } from '../../promotion-file/stored';
 import { applyPromotions, type PromotionPlan, readPromotionDocument } from '../../promotion-store/documents';
 import { objectionsTo, printPromotionChanges } from '../../promotions/changes';
 import { UnreadableDocument } from '../../reference-file/stored';
-import { makeLogger } from '../../telemetry/logger';
+import { explainNewer, withPool } from '../shared/command-pool';
 import { printFaults, readPromotionFile } from './check';
 
 type Read = (reference: ReferenceDocument) => ParsedPromotions | Promise<ParsedPromotions>;
@@ -137,19 +136,9 @@ function inForce(version: number): string {
 /** Runs a command over one connection to the store. */
 export async function withPromotions<T>(work: (pool: PostgresPool) => Promise<T>): Promise<T> {
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
-  const pool = makePool(
-    { ...DATABASE, maxConnections: 1, applicationName: 'promo-intake-promotions-apply' },
-    makeLogger('warn', 'stderr'),
-  );
   try {
-    return await work(pool);
+    return await withPool(DATABASE, 'promotions-apply', work);
   } catch (error) {
-    if (!(error instanceof UnreadablePromotions || error instanceof UnreadableDocument)) throw error;
-    throw new Unable(
-      `${error.message} A newer version of promo-intake may have applied it: use the command of that version.`,
-      { cause: error },
-    );
-  } finally {
-    await pool.end();
+    throw explainNewer(error, [UnreadablePromotions, UnreadableDocument]);
   }
 }

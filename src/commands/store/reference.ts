@@ -17,10 +17,10 @@ import {
   TestMarkChanged,
 } from '../../ledger/reference-store';
 import { counted } from '../../lib/printable';
-import { makePool, type PostgresPool } from '../../postgres/pool';
+import type { PostgresPool } from '../../postgres/pool';
 import { type Change, describeFileFault, printChanges, removals } from '../../reference-file/reference-file';
 import { toDocumentJson, UnreadableDocument } from '../../reference-file/stored';
-import { makeLogger } from '../../telemetry/logger';
+import { explainNewer, withPool } from '../shared/command-pool';
 import { noteEnd } from '../shared/operation-log';
 import { readReferenceInput } from '../shared/reference-input';
 
@@ -50,13 +50,13 @@ export async function applyReferenceFile({ file, ...options }: ApplyOptions): Pr
     parsed.warnings.map((warning) => `warning: ${describeFileFault(file, warning)}`),
     process.stderr,
   );
-  return withPool(database, async (pool) => (await putIntoForce(pool, parsed.document, options)).code);
+  return withReference(database, async (pool) => (await putIntoForce(pool, parsed.document, options)).code);
 }
 
 /** Prints a version as a file for `reference apply`. @returns the exit code */
 export async function exportReference(options: Options): Promise<number> {
   const wanted = integerOf(options, 'version', 1);
-  return withPool(readDatabase(), async (pool) => {
+  return withReference(readDatabase(), async (pool) => {
     const found = await readReferenceVersion(pool, wanted);
     if (found === undefined) return missing(wanted);
     await printText(`${JSON.stringify(toDocumentJson(found.document), null, 2)}\n`);
@@ -66,7 +66,7 @@ export async function exportReference(options: Options): Promise<number> {
 
 /** @returns the exit code */
 export async function referenceHistory(): Promise<number> {
-  return withPool(readDatabase(), async (pool) => {
+  return withReference(readDatabase(), async (pool) => {
     const versions = await readReferenceHistory(pool);
     await printLines(
       versions.map(
@@ -87,7 +87,7 @@ export async function referenceHistory(): Promise<number> {
 export async function rollbackReference(options: Options): Promise<number> {
   const to = integerOf(options, 'to', 1) ?? 0;
   const database = readDatabase();
-  return withPool(database, async (pool) => {
+  return withReference(database, async (pool) => {
     const found = await readReferenceVersion(pool, to);
     if (found === undefined) return missing(to);
     const choice = { dryRun: options.has('dry-run'), allowRemoval: options.has('allow-removal') };
@@ -136,21 +136,14 @@ async function putIntoForce(
   return { code: DONE, version };
 }
 
-async function withPool(database: Database, work: (pool: PostgresPool) => Promise<number>): Promise<number> {
-  const pool = makePool(
-    { ...database, maxConnections: 1, applicationName: 'promo-intake-reference' },
-    makeLogger('warn', 'stderr'),
-  );
+async function withReference(
+  database: Database,
+  work: (pool: PostgresPool) => Promise<number>,
+): Promise<number> {
   try {
-    return await work(pool);
+    return await withPool(database, 'reference', work);
   } catch (error) {
     if (error instanceof TestMarkChanged) throw new Unable(`${error.message}; nothing was applied`);
-    if (!(error instanceof UnreadableDocument)) throw error;
-    throw new Unable(
-      `${error.message} A newer version of promo-intake may have applied it: use the command of that version.`,
-      { cause: error },
-    );
-  } finally {
-    await pool.end();
+    throw explainNewer(error, [UnreadableDocument]);
   }
 }
