@@ -9,8 +9,8 @@ import type { ReferenceDocument } from '../../domain/reference';
 import { runMigrations } from '../../ledger/migrate';
 import { applyReference, makeReferences } from '../../ledger/reference-store';
 import { systemClock } from '../../lib/clock';
-import { counted, inOneLine, quoted } from '../../lib/printable';
-import { describeFileFault, type ParsedReference, readReference } from '../../reference-file/reference-file';
+import { inOneLine, quoted } from '../../lib/printable';
+import { type ParsedReference, readReference } from '../../reference-file/reference-file';
 import { makeLogger } from '../../telemetry/logger';
 import { makeMetrics } from '../../telemetry/metrics';
 import { makeEventLog } from '../../try/event-log';
@@ -22,6 +22,7 @@ import { serveWebhook, type Webhook } from '../../webhook/server';
 import { postgresComponent } from '../services/components';
 import { makeStart, needStore, serveInTerminal } from '../services/service';
 import { servedCheckPage } from '../shared/check-page';
+import { printFileFaults } from '../shared/file-faults';
 import { readReferenceInput } from '../shared/reference-input';
 import { startDeciding } from './deciding-components';
 
@@ -47,8 +48,7 @@ export async function tryIntake(options: Options): Promise<number> {
   const file = options.get('reference');
   const parsed = await readTryReference(file);
   if ('faults' in parsed) {
-    for (const fault of parsed.faults) console.error(describeFileFault(file ?? EXAMPLE_NAME, fault));
-    console.error(`${file}: ${counted(parsed.faults.length, 'fault')}; nothing was started`);
+    printFileFaults(file ?? EXAMPLE_NAME, parsed.faults, 'nothing was started');
     return USAGE;
   }
   const connections = connectionsOf(parsed.document);

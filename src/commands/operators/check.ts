@@ -16,8 +16,7 @@ import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
 import { openText } from '../../cli/open-text';
 import { isOutputLost, print } from '../../cli/output';
 import type { Connection } from '../../domain/reference';
-import { counted } from '../../lib/printable';
-import { describeFileFault } from '../../reference-file/reference-file';
+import { printFileFaults } from '../shared/file-faults';
 import { readReferenceInput } from '../shared/reference-input';
 import { makeSeenIds } from './seen-ids';
 
@@ -64,8 +63,7 @@ async function readConnection({
 }: NonNullable<CheckOptions['rules']>): Promise<Connection | undefined> {
   const parsed = await readReferenceInput(file);
   if ('faults' in parsed) {
-    for (const fault of parsed.faults.slice(0, FAULTS_SHOWN)) console.error(describeFileFault(file, fault));
-    console.error(`${file}: ${counted(parsed.faults.length, 'fault')}; nothing was checked`);
+    printFileFaults(file, parsed.faults, 'nothing was checked', MOST_FAULTS);
     return undefined;
   }
   const connections = connectionsOf(parsed.document);
@@ -77,7 +75,7 @@ async function readConnection({
   return connection;
 }
 
-const FAULTS_SHOWN = 20;
+const MOST_FAULTS = 20;
 
 // --- what is printed
 

@@ -7,7 +7,6 @@ import { integerOf, type Options } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
 import { systemClock } from '../../lib/clock';
 import { counted } from '../../lib/printable';
-import { describeFileFault } from '../../reference-file/report';
 import { parseSandboxConfig } from '../../sandbox/config-file';
 import { makeSandboxHandler } from '../../sandbox/handler';
 import { SANDBOX_OPENAPI } from '../../sandbox/openapi';
@@ -24,6 +23,7 @@ import { makeCallStore } from '../../wallet/call-store';
 import { makeWalletCalls } from '../../wallet/calls';
 import { loopComponent, postgresComponent } from '../services/components';
 import { makeStart, needStore, serveInTerminal } from '../services/service';
+import { printFileFaults } from '../shared/file-faults';
 import { SANDBOX_SETTINGS } from '../shared/settings';
 import { readSandboxFiles } from './sandbox-files';
 
@@ -39,8 +39,7 @@ export async function sandbox(options: Options): Promise<number> {
   const file = options.get('file') ?? '';
   const parsed = parseSandboxConfig(await readFile(file, 'utf8'), file);
   if ('faults' in parsed) {
-    for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
-    console.error(`${file}: ${counted(parsed.faults.length, 'fault')}; ${FAULTY}`);
+    printFileFaults(file, parsed.faults, FAULTY);
     return USAGE;
   }
   const { config } = parsed;

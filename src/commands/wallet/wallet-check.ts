@@ -7,8 +7,6 @@ import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
 import { printText } from '../../cli/output';
 import { systemClock } from '../../lib/clock';
 import { messageOf } from '../../lib/errors';
-import { counted } from '../../lib/printable';
-import { describeFileFault } from '../../reference-file/report';
 import type { WalletProfile } from '../../wallet/profile';
 import { parseProfile } from '../../wallet/profile-file';
 import { runEndpointChecks } from '../../wallet-check/endpoint-runner';
@@ -17,6 +15,7 @@ import { checkTally, jsonReport, junitReport, progressLine, textReport } from '.
 import { runScenarios } from '../../wallet-check/runner';
 import { scenariosFor, selectScenarios } from '../../wallet-check/scenarios/scenarios';
 import { connectWallet, whyUnreachable } from '../../wallet-check/transport';
+import { printFileFaults } from '../shared/file-faults';
 
 export interface WalletCheckOptions {
   readonly profile: string;
@@ -30,8 +29,7 @@ export interface WalletCheckOptions {
 export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal): Promise<number> {
   const parsed = parseProfile(await readFile(options.profile, 'utf8'), options.profile);
   if ('faults' in parsed) {
-    for (const fault of parsed.faults) console.error(describeFileFault(options.profile, fault));
-    console.error(`${options.profile}: ${counted(parsed.faults.length, 'fault')}; nothing was sent`);
+    printFileFaults(options.profile, parsed.faults, 'nothing was sent');
     return USAGE;
   }
   const { profile } = parsed;
