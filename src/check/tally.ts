@@ -1,5 +1,6 @@
 /** Counts the events of a file by verdict. */
 import { nameOf, REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
+import { grouped } from '../lib/printable';
 
 /** The verdict on one event. */
 interface Counted {
@@ -17,15 +18,15 @@ export function makeTally() {
   /** "3 rejected (2 malformed, 1 no_player)" */
   const ofReasons = (verdict: 'rejected' | 'skipped'): string => {
     const found = REASONS.filter((entry) => entry.verdict === verdict && count(entry.name) > 0);
-    const parts = found.map(({ name }) => `${number(count(name))} ${name}`).join(', ');
-    return parts === '' ? `0 ${verdict}` : `${number(count(verdict))} ${verdict} (${parts})`;
+    const parts = found.map(({ name }) => `${grouped(count(name))} ${name}`).join(', ');
+    return parts === '' ? `0 ${verdict}` : `${grouped(count(verdict))} ${verdict} (${parts})`;
   };
   /** "2 duplicate (1 of accepted, 1 of rejected/malformed)" */
   const ofFirsts = (): string => {
     const parts = FIRSTS.filter((name) => firsts.has(name)).map(
-      (name) => `${number(firsts.get(name) ?? 0)} of ${name}`,
+      (name) => `${grouped(firsts.get(name) ?? 0)} of ${name}`,
     );
-    return `${number(count('duplicate'))} duplicate${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
+    return `${grouped(count('duplicate'))} duplicate${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
   };
   return {
     add({ verdict, reason, standing }: Counted): void {
@@ -37,14 +38,10 @@ export function makeTally() {
     },
     isClean: () => count('accepted') === total,
     summary: () =>
-      `${number(total)} ${total === 1 ? 'event' : 'events'}: ${number(count('accepted'))} accepted, ${ofReasons('rejected')}, ` +
+      `${grouped(total)} ${total === 1 ? 'event' : 'events'}: ${grouped(count('accepted'))} accepted, ${ofReasons('rejected')}, ` +
       `${ofReasons('skipped')}, ${ofFirsts()}`,
   };
 }
 
 /** The verdicts that a first event may have, in the order of a summary. */
 const FIRSTS = ['accepted', ...REASONS.map(({ verdict, name }) => nameOf({ verdict, reason: name }))];
-
-function number(value: number): string {
-  return value.toLocaleString('en');
-}

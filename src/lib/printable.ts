@@ -71,6 +71,11 @@ export function asSentence(words: string): string {
   return words.endsWith('?') ? words : `${words}.`;
 }
 
+/** "1,200": a whole number for people. */
+export function grouped(value: number): string {
+  return Math.round(value).toLocaleString('en');
+}
+
 /** "1 value", "2 values"; "unknown values" where the number is unknown. */
 export function counted(count: number | null, noun: string, plural = `${noun}s`): string {
   return `${count ?? 'unknown'} ${count === 1 ? noun : plural}`;

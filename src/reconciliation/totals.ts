@@ -1,5 +1,6 @@
 /** Counts standings: by state, by reason, by kind, and by hour of the events. Pure. */
 import { toMajor } from '../domain/event/money';
+import { grouped } from '../lib/printable';
 import type { ReconcileEntry } from './entry';
 import { type Action, STATES, type Standing, type State } from './standing';
 
@@ -104,13 +105,12 @@ export class Totals {
   /** "9 events: 6 accepted, 1 rejected, 1 skipped, 1 never received" */
   summary(): string {
     const { sent, content_differs, ...states } = this.states;
-    const number = (value: number) => value.toLocaleString('en');
     const parts = STATES.filter((state, index) => index < FIRST_STATES || states[state] > 0).map(
-      (state) => `${number(states[state])} ${state.replaceAll('_', ' ')}`,
+      (state) => `${grouped(states[state])} ${state.replaceAll('_', ' ')}`,
     );
-    if (content_differs > 0) parts.push(`${number(content_differs)} with other content`);
-    if (this.repeated > 0) parts.push(`${number(this.repeated)} repeated in the file`);
-    return `${number(sent)} ${sent === 1 ? 'event' : 'events'}: ${parts.join(', ')}`;
+    if (content_differs > 0) parts.push(`${grouped(content_differs)} with other content`);
+    if (this.repeated > 0) parts.push(`${grouped(this.repeated)} repeated in the file`);
+    return `${grouped(sent)} ${sent === 1 ? 'event' : 'events'}: ${parts.join(', ')}`;
   }
 
   /** Whether nothing has to be sent, corrected or asked again. */

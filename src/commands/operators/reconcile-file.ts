@@ -1,20 +1,14 @@
 /** Compares the entries of a file, slice by slice, and writes the outputs of `reconcile`. */
 import { print } from '../../cli/output';
+import { makeProgress } from '../../cli/progress';
 import type { WholeFile } from '../../cli/whole-file';
 import type { Connection } from '../../domain/reference';
+import { grouped } from '../../lib/printable';
 import { contentOf, contentsDiffer } from '../../reconciliation/entry';
 import { repeated, type Standing } from '../../reconciliation/standing';
 import { Totals } from '../../reconciliation/totals';
 import { readEntries } from './reconcile-input';
-import {
-  asCorrection,
-  asObject,
-  asText,
-  type Entry,
-  makeProgress,
-  summaryJson,
-  summaryText,
-} from './reconcile-report';
+import { asCorrection, asObject, asText, type Entry, summaryJson, summaryText } from './reconcile-report';
 import { makeSeenIds, type SeenIds } from './seen-ids';
 
 /** The verdicts that entries are compared with. */
@@ -88,7 +82,7 @@ export async function compareFile(
   return isStopped ? null : totals.isClean();
 }
 
-const FORGOTTEN = `repeats were found among the first ${MOST_IDS.toLocaleString('en')} ids only: a later repeat counts again`;
+const FORGOTTEN = `repeats were found among the first ${grouped(MOST_IDS)} ids only: a later repeat counts again`;
 
 /** Yields each slice with its answer. While one answer is awaited, the next slice is read. */
 async function* lookAhead<Slice, Answer>(

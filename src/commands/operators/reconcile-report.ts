@@ -1,11 +1,9 @@
-/** The output of `reconcile`: a line for each entry, the totals, and the progress in between. */
+/** The output of `reconcile`: a line for each entry, and the totals. */
 
 import { isUtf8 } from 'node:buffer';
-import { statSync } from 'node:fs';
-import { clearLine } from '../../cli/terminal';
 import type { Fault } from '../../domain/event/event';
 import { isObject, parseJson } from '../../lib/json';
-import { asSentence, plain } from '../../lib/printable';
+import { asSentence, grouped, plain } from '../../lib/printable';
 import type { ReconcileEntry } from '../../reconciliation/entry';
 import { STATES, type Standing, standingFields } from '../../reconciliation/standing';
 import type { StateCounts, TotalsReport } from '../../reconciliation/totals';
@@ -18,9 +16,6 @@ export interface Entry {
   readonly parsed: ReconcileEntry;
 }
 
-const TERMINAL_PROGRESS_MS = 250;
-const LOG_PROGRESS_MS = 5_000;
-const BAR_WIDTH = 24;
 /** A table of more hours is given by day. */
 const MAX_HOURS_SHOWN = 48;
 
@@ -84,7 +79,7 @@ export function summaryText({ kinds, reasons, hours, money, actions }: TotalsRep
     reasonTable(reasons),
     table(heading, times),
     ...sums,
-    `to send again: ${number(actions.resend)}; to correct: ${number(actions.correct)}; to ask again later: ${number(actions.wait)}\n`,
+    `to send again: ${grouped(actions.resend)}; to correct: ${grouped(actions.correct)}; to ask again later: ${grouped(actions.wait)}\n`,
   ].join('');
 }
 
@@ -98,7 +93,7 @@ function table(heading: string, groups: Readonly<Record<string, StateCounts>>): 
     [heading, ...used.map((column) => column.replaceAll('_', ' '))],
     ...Object.entries(groups).map(([name, counts]) => [
       name,
-      ...used.map((column) => number(counts[column])),
+      ...used.map((column) => grouped(counts[column])),
     ]),
   ]);
 }
@@ -107,7 +102,7 @@ function table(heading: string, groups: Readonly<Record<string, StateCounts>>): 
 function reasonTable(reasons: TotalsReport['reasons']): string {
   const rows = Object.entries(reasons).sort(([, a], [, b]) => b - a);
   if (rows.length === 0) return '';
-  return aligned([['reason', 'events'], ...rows.map(([reason, events]) => [reason, number(events)])]);
+  return aligned([['reason', 'events'], ...rows.map(([reason, events]) => [reason, grouped(events)])]);
 }
 
 /** Lines of columns: names to the left, numbers to the right. */
@@ -132,61 +127,4 @@ function byDay(hours: Readonly<Record<string, StateCounts>>): Record<string, Sta
     else for (const column of COLUMNS) sum[column] += counts[column];
   }
   return days;
-}
-
-function number(value: number): string {
-  return Math.round(value).toLocaleString('en');
-}
-
-// --- progress
-
-/** Progress on standard error: a bar on a terminal, otherwise a line from time to time. */
-export function makeProgress(file: string, summary: () => string) {
-  const stderr = process.stderr;
-  const isTerminal = stderr.isTTY;
-  const size = file === '-' ? undefined : regularSize(file);
-  let readBytes = 0;
-  const clear = () => {
-    if (isTerminal) clearLine(stderr);
-  };
-  const show = () => {
-    const share = size ? Math.min(1, readBytes / size) : undefined;
-    if (!isTerminal) {
-      stderr.write(`${file}: ${summary()}${share === undefined ? '' : `, ${percent(share)} read`}\n`);
-      return;
-    }
-    clear();
-    const bar =
-      share === undefined
-        ? ''
-        : `[${'#'.repeat(Math.round(share * BAR_WIDTH)).padEnd(BAR_WIDTH)}] ${percent(share)}  `;
-    stderr.write(`${bar}${summary()}`.slice(0, Math.max(20, (stderr.columns ?? 80) - 1)));
-  };
-  const timer = setInterval(show, isTerminal ? TERMINAL_PROGRESS_MS : LOG_PROGRESS_MS);
-  return {
-    async *counted(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-      for await (const chunk of chunks) {
-        readBytes += chunk.length;
-        yield chunk;
-      }
-    },
-    report(text: string): void {
-      clear();
-      stderr.write(`${file}${text}\n`);
-    },
-    close(): void {
-      clearInterval(timer);
-      clear();
-    },
-  };
-}
-
-function percent(share: number): string {
-  return `${Math.floor(share * 100)} %`;
-}
-
-/** The size of a regular file. Undefined for a pipe, whose size does not predict its content. */
-function regularSize(file: string): number | undefined {
-  const status = statSync(file);
-  return status.isFile() ? status.size : undefined;
 }

@@ -15,7 +15,7 @@ import { parseInstant } from '../../domain/event/timestamp';
 import type { Connection, ReferenceDocument } from '../../domain/reference';
 import { judge } from '../../domain/verdict/judge';
 import { isObject } from '../../lib/json';
-import { described } from '../../lib/printable';
+import { described, grouped } from '../../lib/printable';
 import type { FileSource } from '../../promotions/file-ledger';
 import type { RoundCredit } from '../../promotions/ledger-entry';
 import { Preview } from '../../promotions/preview';
@@ -112,9 +112,9 @@ async function readInto(
 }
 
 function excessOf({ size, fold }: Preview): string | undefined {
-  if (size > MOST_PREVIEW_EVENTS) return `${MOST_PREVIEW_EVENTS.toLocaleString('en')} events`;
+  if (size > MOST_PREVIEW_EVENTS) return `${grouped(MOST_PREVIEW_EVENTS)} events`;
   if (fold.size <= MOST_PROGRESS) return undefined;
-  return `${MOST_PROGRESS.toLocaleString('en')} players with progress, each promotion and window counted`;
+  return `${grouped(MOST_PROGRESS)} players with progress, each promotion and window counted`;
 }
 
 interface LineOptions {

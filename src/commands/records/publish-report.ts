@@ -1,16 +1,12 @@
 /** The reports of `publish`: warnings and errors as they occur, progress in between, and the result. */
-
-import { statSync } from 'node:fs';
 import { DONE, FAILED } from '../../cli/exit-codes';
 import { explainShortly } from '../../cli/explain-error';
-import { clearLine } from '../../cli/terminal';
+import { makeProgress } from '../../cli/progress';
 import { messageOf } from '../../lib/errors';
+import { grouped } from '../../lib/printable';
 
 const WARNINGS_SHOWN = 10;
 const RANGES_SHOWN = 20;
-
-const TERMINAL_PROGRESS_MS = 250;
-const LOG_PROGRESS_MS = 5_000;
 
 export interface Outgoing {
   readonly number: number;
@@ -27,9 +23,6 @@ export type PublishReport = ReturnType<typeof makeReport>;
 /** Counts lines. Warnings, errors and progress are written to stderr, and the result to stdout. */
 export function makeReport(file: string) {
   const started = performance.now();
-  const isTerminal = process.stderr.isTTY;
-  const size = file === '-' ? undefined : regularSize(file);
-  let readBytes = 0;
   let sent = 0;
   let sentBytes = 0;
   let refused = 0;
@@ -38,29 +31,12 @@ export function makeReport(file: string) {
 
   const seconds = () => (performance.now() - started) / 1000;
   const figures = () =>
-    `${number(sent)} ${sent === 1 ? 'event' : 'events'}, ${number(sent / seconds())}/s, ${(sentBytes / 1e6).toFixed(1)} MB`;
-  const clear = () => {
-    if (isTerminal) clearLine(process.stderr);
-  };
-  const write = (text: string) => {
-    clear();
-    process.stderr.write(`${file}${text}\n`);
-  };
-  const showProgress = () => {
-    const share = size ? `, ${Math.floor((readBytes / size) * 100)} % read` : '';
-    if (!isTerminal) return write(`: ${figures()}${share}`);
-    clear();
-    process.stderr.write(`${figures()}${share}`);
-  };
-  const timer = setInterval(showProgress, isTerminal ? TERMINAL_PROGRESS_MS : LOG_PROGRESS_MS);
+    `${grouped(sent)} ${sent === 1 ? 'event' : 'events'}, ${grouped(sent / seconds())}/s, ${(sentBytes / 1e6).toFixed(1)} MB`;
+  const progress = makeProgress(file, figures);
+  const write = progress.report;
 
   return {
-    async *counted(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-      for await (const chunk of chunks) {
-        readBytes += chunk.length;
-        yield chunk;
-      }
-    },
+    counted: progress.counted,
     warn(line: number, problem: string): void {
       if (++warnings <= WARNINGS_SHOWN) write(`:${line}: warning: ${problem}`);
     },
@@ -73,7 +49,7 @@ export function makeReport(file: string) {
       why: string,
     ): void {
       refused++;
-      write(`:${line}: not delivered${bytes ? ` (${number(bytes.length)} bytes)` : ''}: ${why}`);
+      write(`:${line}: not delivered${bytes ? ` (${grouped(bytes.length)} bytes)` : ''}: ${why}`);
     },
     stopped(batch: readonly Outgoing[], error: unknown): void {
       failed = true;
@@ -84,17 +60,14 @@ export function makeReport(file: string) {
       failed = true;
       write(`: cannot be read to its end: ${messageOf(error)}`);
     },
-    close(): void {
-      clearInterval(timer);
-      clear();
-    },
+    close: progress.close,
     /** @returns the exit code */
     summary(topic: string, nextLine: number, interrupted: boolean): number {
       const notes = [
         ...(warnings > 0
-          ? [`${number(warnings)} ${warnings === 1 ? 'is no JSON object' : 'are no JSON objects'}`]
+          ? [`${grouped(warnings)} ${warnings === 1 ? 'is no JSON object' : 'are no JSON objects'}`]
           : []),
-        ...(refused > 0 ? [`${number(refused)} not delivered`] : []),
+        ...(refused > 0 ? [`${grouped(refused)} not delivered`] : []),
       ];
       console.log(`sent to ${topic}: ${[figures(), ...notes].join('; ')}`);
       if (failed || interrupted) {
@@ -108,16 +81,6 @@ export function makeReport(file: string) {
   };
 }
 
-/** The size of a regular file. Undefined for a pipe, whose size does not predict its content. */
-function regularSize(file: string): number | undefined {
-  const status = statSync(file);
-  return status.isFile() ? status.size : undefined;
-}
-
-function number(value: number): string {
-  return Math.round(value).toLocaleString('en');
-}
-
 /** "3-7, 9" */
 function ranges(ascending: readonly number[]): string {
   const found: [number, number][] = [];
@@ -128,5 +91,5 @@ function ranges(ascending: readonly number[]): string {
   }
   const shown = found.slice(0, RANGES_SHOWN).map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`));
   const more = found.slice(RANGES_SHOWN).reduce((sum, [from, to]) => sum + to - from + 1, 0);
-  return shown.join(', ') + (more > 0 ? ` and ${number(more)} more` : '');
+  return shown.join(', ') + (more > 0 ? ` and ${grouped(more)} more` : '');
 }
