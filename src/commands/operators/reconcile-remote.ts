@@ -3,26 +3,25 @@
 import { isUtf8 } from 'node:buffer';
 import { MAX_BYTES } from '../../check/request-limits';
 import { NO_TAGS } from '../../domain/event/player-tag';
-import { bodyBytes, valuesOf } from '../../domain/event/request-body';
+import { valuesOf } from '../../domain/event/request-body';
 import { type Standing, standingOf } from '../../reconciliation/standing';
 import type { WebhookTarget } from '../../webhook/client';
 import { requestStandings } from '../../webhook/reconcile-client';
 import { MAX_RECONCILED_VALUES } from '../../webhook/reconciling';
 import type { Verdicts } from './reconcile-file';
 import type { Entry } from './reconcile-report';
+import { type RequestPart, RequestParts } from './request-parts';
 import { untilAnswered } from './signed-retry';
 
 /** Entries of one look-up: their events fit into few requests, and the progress moves. */
 const AT_ONCE = 3_000;
-/** The JSON values around the events of a request: an object and its array. */
-const VALUES_AROUND = 2;
+/** A look-up has fewer entries than a request may have. */
+const LIMITS = { events: AT_ONCE, values: MAX_RECONCILED_VALUES };
 
 /** An entry as the request has it. */
-interface Question {
+interface Question extends RequestPart {
   /** Its place in the slice. */
   readonly no: number;
-  readonly text: Buffer;
-  readonly values: number;
 }
 
 /** @param report receives a line about each failed attempt */
@@ -75,41 +74,29 @@ function unanswered({ parsed }: Entry): Standing {
 const TOO_LONG = `Its event_id is longer than a request may be, ${MAX_BYTES} bytes. Have the service's side look it up.`;
 
 /** Divides the entries that can be asked for into requests. */
-function requestsOf(entries: readonly Entry[]): Question[][] {
-  const requests: Question[][] = [];
-  let request: Question[] = [];
-  let [bytes, values] = [0, VALUES_AROUND];
+function* requestsOf(entries: readonly Entry[]): Generator<readonly Question[]> {
+  const request = new RequestParts<Question>(LIMITS);
   for (const [no, entry] of entries.entries()) {
     const question = questionOf(no, entry);
     if (question === null) continue;
-    const isFull =
-      bodyBytes(request.length + 1, bytes + question.text.length) > MAX_BYTES ||
-      values + question.values > MAX_RECONCILED_VALUES;
-    if (isFull && request.length > 0) {
-      requests.push(request);
-      request = [];
-      [bytes, values] = [0, VALUES_AROUND];
-    }
-    request.push(question);
-    bytes += question.text.length;
-    values += question.values;
+    if (!request.fits(question)) yield request.take();
+    request.add(question);
   }
-  if (request.length > 0) requests.push(request);
-  return requests;
+  if (!request.isEmpty) yield request.take();
 }
 
 /** An event as it is, or else its id and place. Null where the entry has neither, or no request holds it. */
 function questionOf(no: number, { bytes, parsed }: Entry): Question | null {
   const { eventId, place, event } = parsed;
   if (event !== null && bytes !== null && isUtf8(bytes)) {
-    const values = valuesOf(bytes);
-    if (bodyBytes(1, bytes.length) <= MAX_BYTES && VALUES_AROUND + values <= MAX_RECONCILED_VALUES)
-      return { no, text: bytes, values };
+    const whole = { no, bytes, values: valuesOf(bytes) };
+    if (new RequestParts(LIMITS).fits(whole)) return whole;
   }
   if (eventId === null && place === null) return null;
   const fields = { ...(eventId !== null && { event_id: eventId }), ...(place !== null && { source: place }) };
   const text = Buffer.from(JSON.stringify(fields));
-  return bodyBytes(1, text.length) > MAX_BYTES ? null : { no, text, values: valuesOf(text) };
+  const named = { no, bytes: text, values: valuesOf(text) };
+  return new RequestParts(LIMITS).fits(named) ? named : null;
 }
 
 /** Retries until the webhook answers. @returns null if the request is refused, or on a stop signal */
@@ -119,7 +106,7 @@ async function requestUntilAnswered(
   report: (text: string) => void,
   stop: AbortSignal,
 ): Promise<readonly Standing[] | null> {
-  const events = questions.map(({ text }) => text);
+  const events = questions.map(({ bytes }) => bytes);
   const reports = {
     refused: (because: string) => report(`cannot be looked up: ${because}`),
     retried: (because: string, seconds: number) => report(`asking again in ${seconds} s: ${because}`),

@@ -18,6 +18,7 @@ import { parseJson } from '../../lib/json';
 import { asSentence } from '../../lib/printable';
 import { type ReceivedVerdict, sendBatch, type WebhookTarget } from '../../webhook/client';
 import { SEND_SETTINGS } from '../shared/settings';
+import { type RequestPart, RequestParts } from './request-parts';
 import { untilAnswered } from './signed-retry';
 import { targetOf } from './webhook-target';
 
@@ -32,8 +33,8 @@ export interface SendCommandOptions {
   readonly isRehearsal: boolean;
 }
 
-/** The JSON values around the events of a batch: an object and its array. */
-const VALUES_AROUND = 2;
+/** The limits of a request. */
+const LIMITS = { events: MAX_EVENTS, values: MAX_VALUES };
 const PROGRESS_MS = 5_000;
 
 /** @returns the exit code: 1 where an event is rejected or was not sent */
@@ -68,9 +69,7 @@ export async function send(
   try {
     // A proxy that sends each path to one address would have the events decided, and use their ids up.
     if (isRehearsal && (await sendUntilAnswered(target, [], report, stop)) === null) return FAILED;
-    let batch: SendableLine[] = [];
-    let bytes = 0;
-    let values = VALUES_AROUND;
+    const batch = new RequestParts<SendableLine>(LIMITS);
     const notice = (text: string, isOne: boolean) => {
       isDocument = isOne;
       report(`: ${text}`);
@@ -83,22 +82,11 @@ export async function send(
           report(`:${line.number}: not sent: ${event}`);
           continue;
         }
-        const isFull =
-          batch.length === MAX_EVENTS ||
-          values + event.values > MAX_VALUES ||
-          bodyBytes(batch.length + 1, bytes + event.bytes.length) > MAX_BYTES;
-        if (isFull && batch.length > 0) {
-          if (!(await sendAll(batch))) break read;
-          batch = [];
-          bytes = 0;
-          values = VALUES_AROUND;
-        }
-        batch.push(event);
-        bytes += event.bytes.length;
-        values += event.values;
+        if (!batch.fits(event) && !(await sendAll(batch.take()))) break read;
+        batch.add(event);
       }
     }
-    isEnded = batch.length === 0 || (await sendAll(batch));
+    isEnded = batch.isEmpty || (await sendAll(batch.take()));
   } catch (error) {
     // Nothing was read, so there is nothing to sum up.
     if (error instanceof ConfigError) throw error;
@@ -121,11 +109,7 @@ export async function send(
   return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
 }
 
-interface SendableLine extends Line {
-  readonly bytes: Buffer;
-  /** JSON values of the event, counted with the comma before it. */
-  readonly values: number;
-}
+type SendableLine = RequestPart & Pick<Line, 'number'>;
 
 /**
  * The line, or the reason not to send it: a single line that is not JSON would have its whole batch refused.
@@ -136,9 +120,9 @@ function sendable({ number, bytes }: Line): SendableLine | string {
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (json === undefined) return `it is not JSON: it ${whyUnreadable(bytes)}`;
   if (isBatchOfEvents(json)) return 'it is a batch itself: write one event per line';
-  const values = valuesOf(bytes);
-  if (VALUES_AROUND + values > MAX_VALUES) return `it has more than ${MAX_VALUES} JSON values`;
-  return { number, bytes, values };
+  const event = { number, bytes, values: valuesOf(bytes) };
+  // Its bytes fit, so its values are too many.
+  return new RequestParts(LIMITS).fits(event) ? event : `it has more than ${MAX_VALUES} JSON values`;
 }
 
 /** Retries until the webhook answers. @returns null if the batch is refused, or on a stop signal */
