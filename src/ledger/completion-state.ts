@@ -1,8 +1,6 @@
 /** How far completions are published, for `status`. */
 import type { StoreAccess } from '../postgres/pool';
-import { inStore } from './operations';
-
-const READ_TIMEOUT_MS = 10_000;
+import { inStore, READ_TIMEOUT_MS } from './operations';
 
 export interface HeldBackOperator {
   readonly operatorId: string;

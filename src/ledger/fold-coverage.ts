@@ -1,68 +1,43 @@
-/** How far the results of each fold are, for `status`. Null where the fold never ran. */
+/** How far the results of each fold are, for `status`. */
 import type { StoreAccess } from '../postgres/pool';
-import { inStore } from './operations';
+import { inStore, READ_TIMEOUT_MS } from './operations';
 
-const READ_TIMEOUT_MS = 10_000;
+export const FOLDS = ['rollups', 'pseudonyms', 'promotions'] as const;
+export type FoldName = (typeof FOLDS)[number];
 
-interface FoldCoverage {
+export interface FoldCoverage {
   readonly lagSeconds: number;
   /** Whether a process works now, or a transaction holds the results. */
   readonly isRunning: boolean;
   /** The process of Postgres whose open transaction holds the results without a lease. */
   readonly heldByPid: number | null;
+  /** Whether a new set of results is being filled: in a rebuild, or for a new key of pseudonyms. */
+  readonly isFilling: boolean;
 }
 
-export interface RollupCoverage extends FoldCoverage {
-  readonly isRebuilt: boolean;
-}
+/** The view of each fold, and its column that is null unless a new set is being filled. */
+const VIEWS: Readonly<Record<FoldName, readonly [view: string, filling: string]>> = {
+  rollups: ['rollup_coverage', 'rebuilt_because'],
+  pseudonyms: ['pseudonym_coverage', 'next_key_id'],
+  promotions: ['promotion_coverage', 'rebuilt_because'],
+};
 
-export interface PromotionCoverage extends FoldCoverage {
-  /** Whether they are being counted again. */
-  readonly isRebuilt: boolean;
-}
-
-export interface PseudonymCoverage extends FoldCoverage {
-  /** Whether the pseudonyms of a new key are being computed. */
-  readonly isRotated: boolean;
-}
-
-const columns = (filling: string) =>
-  `select lag_seconds::float8, coalesce(is_running, false), ${filling} is not null, held_by_pid`;
-
-const ROLLUPS = `${columns('rebuilt_because')} from promo.rollup_coverage`;
-const PROMOTIONS = `${columns('rebuilt_because')} from promo.promotion_coverage`;
-const PSEUDONYMS = `${columns('next_key_id')} from promo.pseudonym_coverage`;
-
-/** @throws StoreError */
-export async function readRollupCoverage(database: string | StoreAccess): Promise<RollupCoverage | null> {
-  const found = await read(database, ROLLUPS);
-  return found && { ...found.state, isRebuilt: found.isFilling };
-}
-
-/** @throws StoreError */
-export async function readPromotionCoverage(
+/** @returns null where the fold never ran. @throws StoreError */
+export function readFoldCoverage(
   database: string | StoreAccess,
-): Promise<PromotionCoverage | null> {
-  const found = await read(database, PROMOTIONS);
-  return found && { ...found.state, isRebuilt: found.isFilling };
-}
-
-/** @throws StoreError */
-export async function readPseudonymCoverage(
-  database: string | StoreAccess,
-): Promise<PseudonymCoverage | null> {
-  const found = await read(database, PSEUDONYMS);
-  return found && { ...found.state, isRotated: found.isFilling };
-}
-
-function read(database: string | StoreAccess, text: string) {
+  fold: FoldName,
+): Promise<FoldCoverage | null> {
+  const [view, filling] = VIEWS[fold];
   return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
-    const [row] = await query(text);
+    const [row] = await query(
+      `select lag_seconds::float8, coalesce(is_running, false), held_by_pid, ${filling} is not null from promo.${view}`,
+    );
     if (row === undefined) return null;
-    const [lag, isRunning, isFilling, pid] = row;
-    const heldByPid = typeof pid === 'number' ? pid : null;
+    const [lag, isRunning, pid, isFilling] = row;
     return {
-      state: { lagSeconds: Number(lag ?? 0), isRunning: isRunning === true, heldByPid },
+      lagSeconds: Number(lag ?? 0),
+      isRunning: isRunning === true,
+      heldByPid: typeof pid === 'number' ? pid : null,
       isFilling: isFilling === true,
     };
   });

@@ -1,9 +1,7 @@
 /** The calls of operators' wallets that are not over, in numbers: for `status`, and for the metrics. */
 import type { StoreAccess } from '../postgres/pool';
 import { inTransaction, type Statement, type Store } from '../postgres/transaction';
-import { inStore } from './operations';
-
-const READ_TIMEOUT_MS = 10_000;
+import { inStore, READ_TIMEOUT_MS } from './operations';
 
 export interface WalletBacklog {
   /** Calls whose next attempt is planned, due or in flight. */

@@ -1,5 +1,5 @@
 /** What `status` reads about promotions, as the role of a worker. */
-import { readPromotionCoverage } from '../../src/ledger/fold-coverage';
+import { readFoldCoverage } from '../../src/ledger/fold-coverage';
 import { grantRoles } from '../../src/ledger/roles';
 import { aPromotionFold, foldAll } from '../support/folds';
 import { aLogin, freshStore } from '../support/ledger';
@@ -9,7 +9,7 @@ test('null before promotions are counted, then the lag, whether a process works,
   const store = await freshStore();
   const worker = await makeRole(store.url, 'worker');
   await grantRoles(store.url, [{ role: 'writer', name: worker.name }]);
-  const coverage = () => readPromotionCoverage(worker.url);
+  const coverage = () => readFoldCoverage(worker.url, 'promotions');
   try {
     expect(await coverage()).toBeNull();
 
@@ -20,10 +20,10 @@ test('null before promotions are counted, then the lag, whether a process works,
       lagSeconds: expect.any(Number),
       isRunning: true,
       heldByPid: null,
-      isRebuilt: false,
+      isFilling: false,
     });
     await fold.rebuild('a test');
-    expect(await coverage()).toMatchObject({ isRebuilt: true });
+    expect(await coverage()).toMatchObject({ isFilling: true });
     await fold.release();
     expect(await coverage()).toMatchObject({ isRunning: false });
   } finally {

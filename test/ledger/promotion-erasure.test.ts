@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { inRun } from '../../dev/long-run';
 import { makeRandom, type Random } from '../../dev/random';
 import type { Fold } from '../../src/fold/fold';
-import { readPromotionCoverage } from '../../src/ledger/fold-coverage';
+import { readFoldCoverage } from '../../src/ledger/fold-coverage';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { recountPromotions } from '../../src/promotion-store/recount';
 import type { Takeover } from '../../src/promotions/timeline';
@@ -434,10 +434,16 @@ test('a session that leaves an erasure open is named by its process of Postgres,
     await openErasure(async (pid) => {
       expect(await fold.step()).toMatchObject({ kind: 'standby', isLeased: false, heldBy: pid });
       // Otherwise status would advise to start a process that runs.
-      expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: true, heldByPid: pid });
+      expect(await readFoldCoverage(store.url, 'promotions')).toMatchObject({
+        isRunning: true,
+        heldByPid: pid,
+      });
     });
   }
-  expect(await readPromotionCoverage(store.url)).toMatchObject({ isRunning: false, heldByPid: null });
+  expect(await readFoldCoverage(store.url, 'promotions')).toMatchObject({
+    isRunning: false,
+    heldByPid: null,
+  });
   await foldAll(fold);
   await expectSound();
 });

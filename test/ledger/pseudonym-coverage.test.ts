@@ -1,7 +1,7 @@
 /** What `status` reads about the pseudonyms, as the role of a worker. */
 import { randomBytes } from 'node:crypto';
 import { makeFold } from '../../src/fold/fold';
-import { readPseudonymCoverage } from '../../src/ledger/fold-coverage';
+import { readFoldCoverage } from '../../src/ledger/fold-coverage';
 import { grantRoles } from '../../src/ledger/roles';
 import { asPseudonymKey } from '../../src/pseudonyms/pseudonym';
 import { makePseudonymResults } from '../../src/pseudonyms/pseudonyms';
@@ -18,7 +18,7 @@ test('null before the first pseudonym, then the lag, whether a process works, an
   const store = await freshStore();
   const worker = await makeRole(store.url, 'worker');
   await grantRoles(store.url, [{ role: 'writer', name: worker.name }]);
-  const coverage = () => readPseudonymCoverage(worker.url);
+  const coverage = () => readFoldCoverage(worker.url, 'pseudonyms');
   try {
     expect(await coverage()).toBeNull();
 
@@ -43,10 +43,10 @@ test('null before the first pseudonym, then the lag, whether a process works, an
       lagSeconds: expect.any(Number),
       isRunning: true,
       heldByPid: null,
-      isRotated: false,
+      isFilling: false,
     });
     await fold.release();
-    expect(await coverage()).toMatchObject({ isRunning: false, isRotated: false });
+    expect(await coverage()).toMatchObject({ isRunning: false, isFilling: false });
 
     await makeRotation(asRole(store.pool, 'pseudonyms'), {
       ...LEASE,
@@ -54,7 +54,7 @@ test('null before the first pseudonym, then the lag, whether a process works, an
       replacesLostKey: false,
       most: 1,
     }).step();
-    expect(await coverage()).toMatchObject({ isRotated: true });
+    expect(await coverage()).toMatchObject({ isFilling: true });
   } finally {
     await dropRoles(store.url, [worker.name]);
     await store.close();

@@ -1,12 +1,12 @@
 /**
- * The parts of `status` about the processes that derive results from verdicts. A process that is late is a
- * problem, and so is one that ended within the last day. Later it is a note: somebody stopped it for good.
+ * The parts of `status` about the processes that derive results from verdicts: the folds, and the publishing
+ * of completions. A process that is late is a problem, and so is one that ended within the last day. Later it
+ * is a note: somebody stopped it for good.
  */
-
 import type { CompletionState } from '../../ledger/completion-state';
-import type { PromotionCoverage, PseudonymCoverage, RollupCoverage } from '../../ledger/fold-coverage';
+import { FOLDS, type FoldCoverage, type FoldName } from '../../ledger/fold-coverage';
 import { elapsedText, rounded } from '../../lib/duration';
-import { mapIfAny, type ReportPart, valueIn } from './status-part';
+import { mapIfAny, type OrUnknown, type ReportPart, valueIn } from './status-part';
 
 /**
  * A process notes its time every few seconds. That of completions publishes twice a second, and tries a topic
@@ -17,19 +17,34 @@ const LATE_SECONDS = 60;
 const MISSED_SECONDS = 86_400;
 
 /** Null where a process never ran; absent where the store was not asked. */
-export interface DerivedFacts {
-  readonly rollups?: ReportPart<RollupCoverage | null>;
-  readonly pseudonyms?: ReportPart<PseudonymCoverage | null>;
-  readonly promotions?: ReportPart<PromotionCoverage | null>;
+export interface DerivedFacts extends Readonly<Partial<Record<FoldName, ReportPart<FoldCoverage | null>>>> {
   readonly completions?: ReportPart<CompletionState | null>;
+}
+
+/** Null where a process never ran. */
+export interface ReportedDerived extends Readonly<Record<FoldName, OrUnknown<ReportedFold | null> | null>> {
+  readonly completions: OrUnknown<ReportedCompletions | null> | null;
+}
+
+interface ReportedFold {
+  readonly lag_seconds: number | null;
+  readonly running: boolean;
+  /** Of rollups and promotions: whether they are being counted again. */
+  readonly rebuilt?: boolean;
+  /** Of pseudonyms: whether those of a new key are being computed. */
+  readonly new_key?: boolean;
+}
+
+interface ReportedCompletions {
+  readonly lag_seconds: number | null;
+  readonly running: boolean;
+  readonly held_back: readonly string[];
 }
 
 export function derivedProblems(facts: DerivedFacts): string[] {
   return [
-    ...rollupProblems(facts.rollups && valueIn(facts.rollups)),
-    ...pseudonymProblems(facts.pseudonyms && valueIn(facts.pseudonyms)),
-    ...promotionProblems(facts.promotions && valueIn(facts.promotions)),
-    ...completionProblems(facts.completions && valueIn(facts.completions)),
+    ...FOLDS.flatMap((fold) => foldProblems(fold, foundIn(facts[fold]))),
+    ...completionProblems(foundIn(facts.completions)),
     ...stoppedOnes(facts, isMissed),
   ];
 }
@@ -37,14 +52,40 @@ export function derivedProblems(facts: DerivedFacts): string[] {
 export const derivedNotes = (facts: DerivedFacts): string[] =>
   stoppedOnes(facts, (state) => !isMissed(state));
 
-interface DerivedState {
-  readonly lagSeconds: number;
-  readonly isRunning: boolean;
+export function reportDerived(facts: DerivedFacts): ReportedDerived {
+  const reportOf = (fold: FoldName) => mapIfAny(facts[fold], (coverage) => reportFold(fold, coverage));
+  return {
+    rollups: reportOf('rollups'),
+    pseudonyms: reportOf('pseudonyms'),
+    promotions: reportOf('promotions'),
+    completions: mapIfAny(facts.completions, reportCompletions),
+  };
 }
 
-interface LateState extends DerivedState {
-  readonly heldByPid: number | null;
+/** A line for each process that ever ran. */
+export function describeDerived(report: ReportedDerived): string[] {
+  return [
+    ...FOLDS.flatMap((fold) => lineOf(fold, report[fold], (reported) => foldText(fold, reported))),
+    ...lineOf('completions', report.completions, completionsText),
+  ];
 }
+
+function lineOf<T extends object>(
+  name: string,
+  part: OrUnknown<T | null> | null,
+  describe: (reported: T) => string,
+): string[] {
+  if (part === null) return [];
+  return [`${name.padEnd(12)}${'unknown' in part ? 'unknown' : describe(part)}`];
+}
+
+function foundIn<T>(part: ReportPart<T | null> | undefined): T | null {
+  return (part && valueIn(part)) ?? null;
+}
+
+// --- processes that ended
+
+type DerivedState = Pick<FoldCoverage, 'lagSeconds' | 'isRunning'>;
 
 const isMissed = ({ lagSeconds }: DerivedState): boolean =>
   lagSeconds > LATE_SECONDS && lagSeconds <= MISSED_SECONDS;
@@ -55,125 +96,67 @@ function stoppedOnes(facts: DerivedFacts, isListed: (state: DerivedState) => boo
     part: ReportPart<T | null> | undefined,
     describe: (state: T) => string,
   ): string[] => {
-    const state = part && valueIn(part);
-    return state == null || state.isRunning || !isListed(state) ? [] : [describe(state)];
+    const state = foundIn(part);
+    return state === null || state.isRunning || !isListed(state) ? [] : [describe(state)];
   };
   return [
-    ...of(facts.rollups, stopped('keeps the rollups', 'rollups')),
-    ...of(facts.pseudonyms, stopped('computes pseudonyms', 'pseudonyms')),
-    ...of(facts.promotions, stopped('counts promotions', 'promotions')),
+    ...FOLDS.flatMap((fold) => of(facts[fold], (coverage) => stoppedFold(fold, coverage))),
     ...of(facts.completions, stoppedCompletions),
   ];
 }
 
-const stopped =
-  (work: string, command: string) =>
-  ({ lagSeconds }: DerivedState): string =>
-    `no process ${work}, which are ${elapsedText(lagSeconds)} behind: run promo-intake ${command}`;
+// --- folds
 
-export function reportDerived(facts: DerivedFacts) {
-  return {
-    rollups: mapIfAny(facts.rollups, reportRollups),
-    pseudonyms: mapIfAny(facts.pseudonyms, reportPseudonyms),
-    promotions: mapIfAny(facts.promotions, reportPromotions),
-    completions: mapIfAny(facts.completions, reportCompletions),
-  };
+interface FoldWords {
+  readonly verb: string;
+  readonly object: string;
+  /** A new set of results is being filled. */
+  readonly filling: string;
+  /** The name of that fact in the report. */
+  readonly field: 'rebuilt' | 'new_key';
 }
 
-/** How late results are that a process makes, and who knows the reason. */
-const behind = ({ lagSeconds, heldByPid }: LateState): string =>
-  `${elapsedText(lagSeconds)} behind: ${heldByPid === null ? 'the log of their process says why' : `process ${heldByPid} of Postgres holds them in an open transaction, see pg_stat_activity`}`;
+const WORDS: Readonly<Record<FoldName, FoldWords>> = {
+  rollups: { verb: 'keeps', object: 'the rollups', filling: 'being counted again', field: 'rebuilt' },
+  pseudonyms: {
+    verb: 'computes',
+    object: 'pseudonyms',
+    filling: 'a new key is introduced',
+    field: 'new_key',
+  },
+  promotions: { verb: 'counts', object: 'promotions', filling: 'being counted again', field: 'rebuilt' },
+};
 
-// --- rollups
-
-export interface ReportedRollups {
-  readonly lag_seconds: number | null;
-  readonly running: boolean;
-  readonly rebuilt: boolean;
-}
-
-function reportRollups({ lagSeconds, isRunning, isRebuilt }: RollupCoverage): ReportedRollups {
-  return { lag_seconds: rounded(lagSeconds), running: isRunning, rebuilt: isRebuilt };
-}
-
-function rollupProblems(coverage: RollupCoverage | null | undefined): string[] {
+function foldProblems(fold: FoldName, coverage: FoldCoverage | null): string[] {
   if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [`the rollups are ${behind(coverage)}`];
+  // While a new key is introduced, new players wait for its end.
+  if (fold === 'pseudonyms' && coverage.isFilling) return [];
+  const { lagSeconds, heldByPid } = coverage;
+  const reason =
+    heldByPid === null
+      ? 'the log of their process says why'
+      : `process ${heldByPid} of Postgres holds them in an open transaction, see pg_stat_activity`;
+  return [`the ${fold} are ${elapsedText(lagSeconds)} behind: ${reason}`];
 }
 
-export function describeRollups(rollups: ReportedRollups | null): string[] {
-  if (rollups === null) return [];
-  const { lag_seconds, running, rebuilt } = rollups;
-  const state = running ? `${elapsedText(lag_seconds)} behind` : 'no process keeps them';
-  return [`rollups     ${state}${rebuilt ? '; being counted again' : ''}`];
+function stoppedFold(fold: FoldName, { lagSeconds }: FoldCoverage): string {
+  const { verb, object } = WORDS[fold];
+  return `no process ${verb} ${object}, which are ${elapsedText(lagSeconds)} behind: run promo-intake ${fold}`;
 }
 
-// --- pseudonyms
-
-export interface ReportedPseudonyms {
-  readonly lag_seconds: number | null;
-  readonly running: boolean;
-  readonly new_key: boolean;
+function reportFold(fold: FoldName, { lagSeconds, isRunning, isFilling }: FoldCoverage): ReportedFold {
+  return { lag_seconds: rounded(lagSeconds), running: isRunning, [WORDS[fold].field]: isFilling };
 }
 
-function reportPseudonyms({ lagSeconds, isRunning, isRotated }: PseudonymCoverage): ReportedPseudonyms {
-  return { lag_seconds: rounded(lagSeconds), running: isRunning, new_key: isRotated };
-}
-
-/** While a new key is introduced, new players wait for its end. */
-function pseudonymProblems(coverage: PseudonymCoverage | null | undefined): string[] {
-  if (!coverage?.isRunning || coverage.isRotated || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [`the pseudonyms are ${behind(coverage)}`];
-}
-
-export function describePseudonyms(pseudonyms: ReportedPseudonyms | null): string[] {
-  if (pseudonyms === null) return [];
-  const { lag_seconds, running, new_key } = pseudonyms;
-  const state = running ? `${elapsedText(lag_seconds)} behind` : 'no process computes them';
-  return [`pseudonyms  ${state}${new_key ? '; a new key is introduced' : ''}`];
-}
-
-// --- promotions
-
-export interface ReportedPromotions {
-  readonly lag_seconds: number | null;
-  readonly running: boolean;
-  readonly rebuilt: boolean;
-}
-
-function reportPromotions({ lagSeconds, isRunning, isRebuilt }: PromotionCoverage): ReportedPromotions {
-  return { lag_seconds: rounded(lagSeconds), running: isRunning, rebuilt: isRebuilt };
-}
-
-function promotionProblems(coverage: PromotionCoverage | null | undefined): string[] {
-  if (!coverage?.isRunning || coverage.lagSeconds <= LATE_SECONDS) return [];
-  return [`the promotions are ${behind(coverage)}`];
-}
-
-export function describePromotions(promotions: ReportedPromotions | null): string[] {
-  if (promotions === null) return [];
-  const { lag_seconds, running, rebuilt } = promotions;
-  const state = running ? `${elapsedText(lag_seconds)} behind` : 'no process counts them';
-  return [`promotions  ${state}${rebuilt ? '; being counted again' : ''}`];
+function foldText(fold: FoldName, reported: ReportedFold): string {
+  const { verb, filling, field } = WORDS[fold];
+  const state = reported.running ? `${elapsedText(reported.lag_seconds)} behind` : `no process ${verb} them`;
+  return reported[field] === true ? `${state}; ${filling}` : state;
 }
 
 // --- completions
 
-export interface ReportedCompletions {
-  readonly lag_seconds: number | null;
-  readonly running: boolean;
-  readonly held_back: readonly string[];
-}
-
-function reportCompletions({ lagSeconds, isRunning, heldBack }: CompletionState): ReportedCompletions {
-  return {
-    lag_seconds: rounded(lagSeconds),
-    running: isRunning,
-    held_back: heldBack.map(({ operatorId }) => operatorId),
-  };
-}
-
-function completionProblems(state: CompletionState | null | undefined): string[] {
+function completionProblems(state: CompletionState | null): string[] {
   if (!state?.isRunning) return [];
   const refused = state.heldBack
     .filter((each) => each.seconds > LATE_SECONDS)
@@ -192,9 +175,15 @@ function stoppedCompletions({ lagSeconds }: CompletionState): string {
   return `no process publishes completions${waiting}: run promo-intake completions`;
 }
 
-export function describeCompletions(completions: ReportedCompletions | null): string[] {
-  if (completions === null) return [];
-  const { lag_seconds, running, held_back } = completions;
+function reportCompletions({ lagSeconds, isRunning, heldBack }: CompletionState): ReportedCompletions {
+  return {
+    lag_seconds: rounded(lagSeconds),
+    running: isRunning,
+    held_back: heldBack.map(({ operatorId }) => operatorId),
+  };
+}
+
+function completionsText({ lag_seconds, running, held_back }: ReportedCompletions): string {
   const state = running ? `published, ${elapsedText(lag_seconds)} behind` : 'no process publishes them';
-  return [`completions ${state}${held_back.length > 0 ? `; held back: ${held_back.join(', ')}` : ''}`];
+  return held_back.length > 0 ? `${state}; held back: ${held_back.join(', ')}` : state;
 }

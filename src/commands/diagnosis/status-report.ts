@@ -6,16 +6,7 @@ import { counted } from '../../lib/printable';
 import { keyOf } from '../../lib/topic-partition';
 import type { UnreadTopic } from '../services/unread-topics';
 import type { VerdictTopicState } from '../services/verdict-publishing';
-import {
-  describeCompletions,
-  describePromotions,
-  describePseudonyms,
-  describeRollups,
-  type ReportedCompletions,
-  type ReportedPromotions,
-  type ReportedPseudonyms,
-  type ReportedRollups,
-} from './derived-status';
+import { describeDerived, type ReportedDerived } from './derived-status';
 import type { OrUnknown } from './status-part';
 
 export interface ReportedPartition {
@@ -34,7 +25,7 @@ export interface ReportedPartition {
   readonly undecided: boolean;
 }
 
-export interface Report {
+export interface Report extends ReportedDerived {
   /** Sentences about problems. Empty if there is none. */
   readonly needs_a_person: readonly string[];
   /** Sentences about facts that may be intended. */
@@ -60,14 +51,6 @@ export interface Report {
     /** How long the oldest due call has waited; 0 where none is due. */
     readonly oldest_due_seconds: number | null;
   }>;
-  /** Null where the rollups never ran. */
-  readonly rollups: OrUnknown<ReportedRollups | null> | null;
-  /** Null where pseudonyms were never computed. */
-  readonly pseudonyms: OrUnknown<ReportedPseudonyms | null> | null;
-  /** Null where promotions were never counted. */
-  readonly promotions: OrUnknown<ReportedPromotions | null> | null;
-  /** Null where completions were never published. */
-  readonly completions: OrUnknown<ReportedCompletions | null> | null;
   readonly invariants: OrUnknown<{ readonly damages: number | null }>;
   /** One for all operators, or one for each. Empty where verdicts are not published. */
   readonly verdict_topics: OrUnknown<readonly VerdictTopicState[]>;
@@ -88,18 +71,7 @@ export function describeReport(report: Report): string[] {
     `lag         ${show(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${elapsedText(all.seconds)}`}; ${all.undecided_partitions === null ? 'undecided partitions unknown' : counted(all.undecided_partitions, 'undecided partition')}`)}`,
     `balance     ${show(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
     `wallets     ${show(wallet_calls, (all) => `${counted(all.open, 'open call')}, ${all.unresolved} unresolved${(all.oldest_due_seconds ?? 0) > 0 ? `; the oldest is due for ${elapsedText(all.oldest_due_seconds)}` : ''}`)}`,
-    ...(report.rollups !== null && 'unknown' in report.rollups
-      ? ['rollups     unknown']
-      : describeRollups(report.rollups)),
-    ...(report.pseudonyms !== null && 'unknown' in report.pseudonyms
-      ? ['pseudonyms  unknown']
-      : describePseudonyms(report.pseudonyms)),
-    ...(report.promotions !== null && 'unknown' in report.promotions
-      ? ['promotions  unknown']
-      : describePromotions(report.promotions)),
-    ...(report.completions !== null && 'unknown' in report.completions
-      ? ['completions unknown']
-      : describeCompletions(report.completions)),
+    ...describeDerived(report),
     `invariants  ${show(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : counted(damages, 'damage')))}`,
     ...('unknown' in report.verdict_topics || report.verdict_topics.length === 0
       ? []

@@ -9,7 +9,7 @@ import { makeKafka, readClusterId } from '../../kafka/client/client';
 import { noTopic } from '../../kafka/client/errors';
 import { readRecords } from '../../kafka/consumer/range-reader';
 import { readCompletionState } from '../../ledger/completion-state';
-import * as coverage from '../../ledger/fold-coverage';
+import { readFoldCoverage } from '../../ledger/fold-coverage';
 import { migrationNames } from '../../ledger/migrate';
 import {
   countDamages,
@@ -134,9 +134,9 @@ async function look(check: boolean): Promise<Facts> {
     positions,
     members,
     walletCalls,
-    rollups: await part(() => coverage.readRollupCoverage(DATABASE)),
-    pseudonyms: await part(() => coverage.readPseudonymCoverage(DATABASE)),
-    promotions: await part(() => coverage.readPromotionCoverage(DATABASE)),
+    rollups: await part(() => readFoldCoverage(DATABASE, 'rollups')),
+    pseudonyms: await part(() => readFoldCoverage(DATABASE, 'pseudonyms')),
+    promotions: await part(() => readFoldCoverage(DATABASE, 'promotions')),
     completions: await part(() => readCompletionState(DATABASE)),
     // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),

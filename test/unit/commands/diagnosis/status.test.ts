@@ -36,12 +36,12 @@ test('lag that workers reduce needs no person [U1]', () => {
 
 test('rollups: late ones are a problem, a process that stopped days ago is a note, and none is neither [L5]', () => {
   const late = assess(
-    facts({ rollups: value({ lagSeconds: 61.4, isRunning: true, heldByPid: null, isRebuilt: true }) }),
+    facts({ rollups: value({ lagSeconds: 61.4, isRunning: true, heldByPid: null, isFilling: true }) }),
   );
   expect(late.needs_a_person).toEqual(['the rollups are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('rollups     61 s behind; being counted again');
   const stopped = assess(
-    facts({ rollups: value({ lagSeconds: 90_000, isRunning: false, heldByPid: null, isRebuilt: false }) }),
+    facts({ rollups: value({ lagSeconds: 90_000, isRunning: false, heldByPid: null, isFilling: false }) }),
   );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContainEqual(
@@ -51,11 +51,11 @@ test('rollups: late ones are a problem, a process that stopped days ago is a not
 });
 
 test('pseudonyms: late ones are a problem, but not during a new key, and a process that stopped days ago is a note [Y2]', () => {
-  const state = { lagSeconds: 61.4, isRunning: true, heldByPid: null, isRotated: false };
+  const state = { lagSeconds: 61.4, isRunning: true, heldByPid: null, isFilling: false };
   const late = assess(facts({ pseudonyms: value(state) }));
   expect(late.needs_a_person).toEqual(['the pseudonyms are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('pseudonyms  61 s behind');
-  const rotated = assess(facts({ pseudonyms: value({ ...state, isRotated: true }) }));
+  const rotated = assess(facts({ pseudonyms: value({ ...state, isFilling: true }) }));
   expect(rotated.needs_a_person).toEqual([]);
   expect(describeReport(rotated)).toContain('pseudonyms  61 s behind; a new key is introduced');
   const stopped = assess(facts({ pseudonyms: value({ ...state, isRunning: false, lagSeconds: 90_000 }) }));
@@ -67,7 +67,7 @@ test('pseudonyms: late ones are a problem, but not during a new key, and a proce
 });
 
 test('promotions: late ones are a problem, a process that stopped days ago is a note, and none is neither [P16]', () => {
-  const state = { lagSeconds: 61.4, isRunning: true, heldByPid: null, isRebuilt: true };
+  const state = { lagSeconds: 61.4, isRunning: true, heldByPid: null, isFilling: true };
   const late = assess(facts({ promotions: value(state) }));
   expect(late.needs_a_person).toEqual(['the promotions are 61 s behind: the log of their process says why']);
   expect(describeReport(late)).toContain('promotions  61 s behind; being counted again');
@@ -75,7 +75,7 @@ test('promotions: late ones are a problem, a process that stopped days ago is a 
     'the promotions are 61 s behind: process 4711 of Postgres holds them in an open transaction, see pg_stat_activity',
   ]);
   const stopped = assess(
-    facts({ promotions: value({ lagSeconds: 90_000, isRunning: false, heldByPid: null, isRebuilt: false }) }),
+    facts({ promotions: value({ lagSeconds: 90_000, isRunning: false, heldByPid: null, isFilling: false }) }),
   );
   expect(stopped.needs_a_person).toEqual([]);
   expect(stopped.notes).toContain(
@@ -121,8 +121,7 @@ test.each([
     lagSeconds,
     isRunning: false,
     heldByPid: null,
-    isRebuilt: false,
-    isRotated: false,
+    isFilling: false,
     heldBack: [],
   };
   const of = value(state);
