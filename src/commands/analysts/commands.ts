@@ -1,6 +1,6 @@
 /** The commands for analysts: results that are kept up to date, and the report. */
 import type { Command } from '../../cli/usage';
-import { PSEUDONYMS_SETTINGS, ROLLUPS_SETTINGS } from '../shared/settings';
+import { FOLD_SETTINGS, PSEUDONYMS_SETTINGS } from '../shared/settings';
 import { WRONG_USAGE } from '../shared/usage-parts';
 
 export const ANALYST_COMMANDS: readonly Command[] = [
@@ -16,7 +16,7 @@ export const ANALYST_COMMANDS: readonly Command[] = [
         help: 'count all kept history again beside the rollups that are shown, and then show the result',
       },
     },
-    settings: ROLLUPS_SETTINGS,
+    settings: FOLD_SETTINGS,
     exits: {
       0: 'a signal ended it, and it closed in time',
       1: 'it cannot start, or it did not close within SHUTDOWN_SECONDS',

@@ -4,7 +4,7 @@ import { readConfig } from '../../config/config';
 import { makeFold } from '../../fold/fold';
 import { makeRollups } from '../../rollups/rollups';
 import { FOLDING, serveFold } from '../services/fold-service';
-import { ROLLUPS_SETTINGS } from '../shared/settings';
+import { FOLD_SETTINGS } from '../shared/settings';
 
 /**
  * Of a day that ends in a slice, players are looked up in the next one: larger slices look up fewer. An
@@ -22,13 +22,9 @@ export function rollups(options: Options): Promise<number> {
     // Slices that are behind take both.
     connections: 2,
     intervalMs: INTERVAL_MS,
-    config: readConfig(process.env, ROLLUPS_SETTINGS),
-    async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, makeRollups(pool), { ...FOLDING, slice: SLICE, fill: SLICE, holder });
-      const reason = options.get('rebuild');
-      if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
-        logger.warn('no rebuild began: one is running, or there are no rollups yet');
-      return fold;
-    },
+    config: readConfig(process.env, FOLD_SETTINGS),
+    rebuildReason: options.get('rebuild'),
+    makeFold: async ({ pool, holder }) =>
+      makeFold(pool, makeRollups(pool), { ...FOLDING, slice: SLICE, fill: SLICE, holder }),
   });
 }

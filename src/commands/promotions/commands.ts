@@ -1,7 +1,7 @@
 /** The commands of promotions: definitions, players that rounds are credited to, and completions. */
 import { interruption } from '../../cli/interruption';
 import type { Command } from '../../cli/usage';
-import { COMPLETIONS_SETTINGS, ROLLUPS_SETTINGS } from '../shared/settings';
+import { COMPLETIONS_SETTINGS, FOLD_SETTINGS } from '../shared/settings';
 import { REQUESTED_BY, RULES_OF_CONNECTION, WRONG_USAGE, WRONG_USAGE_OR_FILE } from '../shared/usage-parts';
 
 const RECOMPUTE = {
@@ -203,7 +203,7 @@ export const PROMOTION_COMMANDS: readonly Command[] = [
         help: 'count all kept history again beside the progress that is shown, and then show the result',
       },
     },
-    settings: ROLLUPS_SETTINGS,
+    settings: FOLD_SETTINGS,
     exits: {
       0: 'a signal ended it, and it closed in time',
       1: 'it cannot start, or it did not close within SHUTDOWN_SECONDS',

@@ -4,7 +4,7 @@ import { readConfig } from '../../config/config';
 import { makeFold } from '../../fold/fold';
 import { makePromotionResults } from '../../promotion-store/results';
 import { FOLDING, serveFold } from '../services/fold-service';
-import { ROLLUPS_SETTINGS } from '../shared/settings';
+import { FOLD_SETTINGS } from '../shared/settings';
 
 /**
  * A long slice writes the progress of a player once for several events, so a process that is behind catches
@@ -22,18 +22,9 @@ export function promotions(options: Options): Promise<number> {
     // Slices that are behind take both.
     connections: 2,
     intervalMs: INTERVAL_MS,
-    config: readConfig(process.env, ROLLUPS_SETTINGS),
-    async makeFold({ pool, logger, holder, step }) {
-      const fold = makeFold(pool, makePromotionResults(pool), {
-        ...FOLDING,
-        slice: SLICE,
-        fill: FILL,
-        holder,
-      });
-      const reason = options.get('rebuild');
-      if (reason !== undefined && !(await step('Postgres', () => fold.rebuild(reason))))
-        logger.warn('no rebuild began: one is running, or nothing was counted yet');
-      return fold;
-    },
+    config: readConfig(process.env, FOLD_SETTINGS),
+    rebuildReason: options.get('rebuild'),
+    makeFold: async ({ pool, holder }) =>
+      makeFold(pool, makePromotionResults(pool), { ...FOLDING, slice: SLICE, fill: FILL, holder }),
   });
 }

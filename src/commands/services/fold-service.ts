@@ -1,12 +1,13 @@
-/** The process around a fold, which rollups and pseudonyms share: component, lease and metrics. */
+/** The process around a fold: component, lease, rebuild and metrics. */
 import type { Logger } from 'pino';
 import type { readConfig } from '../../config/config';
 import type { Fold, Stepped } from '../../fold/fold';
 import { runFold } from '../../fold/run';
+import type { FoldName } from '../../ledger/fold-coverage';
 import { systemClock } from '../../lib/clock';
 import type { PostgresPool } from '../../postgres/pool';
 import type { Metrics } from '../../telemetry/metrics';
-import type { ROLLUPS_SETTINGS } from '../shared/settings';
+import type { FOLD_SETTINGS } from '../shared/settings';
 import { loopComponent, postgresComponent } from './components';
 import { leaseHolder, makeInstruments } from './instruments';
 import { makeStart, needMigrations, serve } from './service';
@@ -34,11 +35,13 @@ export interface FoldProcess {
 }
 
 export interface FoldService {
-  readonly name: 'rollups' | 'pseudonyms' | 'promotions';
+  readonly name: FoldName;
   /** Connections to Postgres; absent: one. */
   readonly connections?: number;
   readonly intervalMs?: number;
-  readonly config: ReturnType<typeof readConfig<(typeof ROLLUPS_SETTINGS)[number]>>;
+  /** Why all results are computed again; absent: they are not. */
+  readonly rebuildReason?: string | undefined;
+  readonly config: ReturnType<typeof readConfig<(typeof FOLD_SETTINGS)[number]>>;
   readonly makeFold: (host: FoldProcess) => Promise<Fold>;
 }
 
@@ -47,6 +50,7 @@ export async function serveFold({
   name,
   connections = 1,
   intervalMs = INTERVAL_MS,
+  rebuildReason,
   config,
   makeFold,
 }: FoldService): Promise<number> {
@@ -85,6 +89,8 @@ export async function serveFold({
       const step = makeStart(stop, logger);
       await needMigrations(step, config.DATABASE);
       const fold = await makeFold({ pool, logger, metrics, holder: leaseHolder(), step });
+      if (rebuildReason !== undefined && !(await step('Postgres', () => fold.rebuild(rebuildReason))))
+        logger.warn('no rebuild began: one is running, or nothing was counted yet');
       await start(
         loopComponent({
           name: 'fold',

@@ -58,7 +58,7 @@ export const CONSOLE_SETTINGS = [
 
 export const SANDBOX_SETTINGS = ['DATABASE', 'LOG_LEVEL', 'SHUTDOWN_SECONDS'] as const satisfies Settings;
 
-export const ROLLUPS_SETTINGS = [
+export const FOLD_SETTINGS = [
   'DATABASE',
   'HTTP_PORT',
   'LIVENESS_HEARTBEAT',
@@ -67,11 +67,11 @@ export const ROLLUPS_SETTINGS = [
   'SHUTDOWN_SECONDS',
 ] as const satisfies Settings;
 
-export const PSEUDONYMS_SETTINGS = [...ROLLUPS_SETTINGS, 'PSEUDONYM_KEYS'] as const satisfies Settings;
+export const PSEUDONYMS_SETTINGS = [...FOLD_SETTINGS, 'PSEUDONYM_KEYS'] as const satisfies Settings;
 
 export const COMPLETIONS_SETTINGS = [
   'KAFKA',
-  ...ROLLUPS_SETTINGS,
+  ...FOLD_SETTINGS,
   'COMPLETION_TOPIC',
 ] as const satisfies Settings;
 
