@@ -14,7 +14,7 @@ const MONTHS_EVERY_MS = 3_600_000;
 /** The longest time to send the last traces. Half of the time of their component limits them too. */
 const LAST_TRACES_WITHIN_MS = 2_000;
 
-/** @param of what the connections are for, where the service has further ones */
+/** @param of the work that these connections are kept for, where others serve the service itself */
 export function postgresComponent(
   options: StoreOptions,
   logger: Logger,

@@ -1,6 +1,6 @@
 /**
- * The process around a service, and the steps by which a service waits for its servers. lifecycle.ts has the
- * order in which components start and stop, and components.ts has those that services share.
+ * The process around a service, and the steps by which a service waits for its servers. The order in which
+ * components start and stop is in lifecycle.ts, and the components that services share are in components.ts.
  */
 import type { Logger } from 'pino';
 import { explainShortly, Unable } from '../../cli/explain-error';
