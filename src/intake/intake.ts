@@ -37,7 +37,8 @@ export interface Intake {
    * Decides records of Kafka partitions in one batch, each part in its order. Never throws: each result
    * reports why the rest of its part is undecided.
    *
-   * Where several parts cannot be decided together, the reason is NotTogether: decide each of them alone.
+   * Parts that can be decided are decided, whatever keeps the others undecided. The reason NotTogether says
+   * that none is decided, and nothing shows which of them prevent that: decide each of them alone.
    *
    * @param parts at least one, of different partitions
    * @param whenSent its calls may be missing, where something prevents them
@@ -65,86 +66,76 @@ export function makeIntake(deps: IntakeDeps): Intake {
   /** The number of further batches that lock their feeds. */
   let contendedBatches = 0;
 
-  async function decideParts(
-    parts: readonly Section<TopicPartition>[],
-    whenSent: WhenSent | undefined,
-  ): Promise<readonly IntakeResult[]> {
-    const [only] = parts;
-    if (only !== undefined && parts.length === 1) return [await decideSection(only, whenSent)];
-    for (let tries = 1; ; tries++) {
-      try {
-        const answers = await decideOnce(parts, whenSent);
-        let from = 0;
-        return parts.map(({ envelopes }) => {
-          const to = from + envelopes.length;
-          const ofPart = { answers: answers.slice(from, to), undecided: null };
-          from = to;
-          return ofPart;
-        });
-      } catch (error) {
-        if (classify(error) === 'again' && tries < MAX_TRIES_AT_ONCE) {
-          reportRetry('again', { partitions: parts.length }, error);
-          continue;
-        }
-        const undecided = isStoreAway(error)
-          ? asError(error)
-          : new NotTogether(messageOf(error), { cause: error });
-        return parts.map(() => ({ answers: [], undecided }));
-      }
-    }
-  }
-
-  function reportRetry(failure: 'again' | 'data', fields: object, error: unknown): void {
-    logger.info({ ...fields, failure, error: messageOf(error) }, 'batch is decided again');
-    onRetry?.(failure);
-    if (failure === 'again') contendedBatches = CONTENDED_BATCHES;
-  }
-
-  async function decideSection(section: Section, whenSent?: WhenSent): Promise<IntakeResult> {
-    const answers: Answer[] = [];
-    try {
-      await decideByHalves(section, whenSent, 1, answers);
-      return { answers, undecided: null };
-    } catch (error) {
-      return { answers, undecided: asError(error) };
-    }
-  }
-
   /**
-   * Decides a section as one batch, or by halves where some of its envelopes prevent that. Appends the
-   * answers to `answers`.
+   * Decides sections as one batch. Where that fails:
+   *
+   * - Sections that prevent it are cut in front of their first envelope that does, and the rest is decided.
+   * - After a lost race, a batch of several sections is decided again, and a section by halves.
+   * - Where an event makes it fail, it is decided by halves: of its sections, then of their envelopes.
+   *
+   * @param whenSent missing for a batch that has only some of the records
+   * @param tries after lost races
    */
-  async function decideByHalves(
-    section: Section,
+  async function decide(
+    sections: readonly Section[],
+    whenSent?: WhenSent,
+    tries = 1,
+  ): Promise<readonly IntakeResult[]> {
+    const only = onlyOf(sections);
+    // A request without events would be divided forever.
+    const isIndivisible = only !== undefined && only.envelopes.length <= 1;
+    try {
+      const answers = await (only?.envelopes.length === 1
+        ? decideAlone(only, whenSent)
+        : decideOnce(sections, whenSent));
+      return resultsOf(sections, answers);
+    } catch (error) {
+      if (error instanceof HeldUp) return decideRest(sections, error.sections, tries);
+      const failure = classify(error);
+      if (failure === 'undecided' || (failure === 'again' ? tries >= MAX_TRIES_AT_ONCE : isIndivisible)) {
+        const isForAll = only !== undefined || isStoreAway(error);
+        const undecided = isForAll ? asError(error) : new NotTogether(messageOf(error), { cause: error });
+        return sections.map(() => ({ answers: [], undecided }));
+      }
+      logger.info({ ...nameOf(sections), failure, error: messageOf(error) }, 'batch is decided again');
+      onRetry?.(failure);
+      // This is no try: at any depth, a lost race still has all of its tries.
+      if (failure === 'data') return decideHalves(sections, whenSent, tries);
+      contendedBatches = CONTENDED_BATCHES;
+      const isWhole = only === undefined || isIndivisible;
+      return (isWhole ? decide : decideHalves)(sections, whenSent, tries + 1);
+    }
+  }
+
+  async function decideHalves(
+    sections: readonly Section[],
     whenSent: WhenSent | undefined,
     tries: number,
-    answers: Answer[],
-  ): Promise<void> {
-    const { origin, envelopes } = section;
-    let next = tries;
-    const isAlone = envelopes.length === 1;
-    try {
-      answers.push(...(await (isAlone ? decideAlone(section, whenSent) : decideOnce([section], whenSent))));
-      return;
-    } catch (error) {
-      if (error instanceof HeldUp && error.before > 0) {
-        await decideByHalves(firstOf(section, error.before), undefined, tries, answers);
-        throw error;
-      }
-      const failure = classify(error);
-      if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
-      // A batch of fewer than two events cannot be halved: a request without events would be divided forever.
-      if (failure === 'data' && envelopes.length <= 1) throw error;
-      reportRetry(failure, { ...origin, events: envelopes.length }, error);
-      // Halving towards a failing event does not count as a try. At any depth, a lost race still has all of
-      // its tries.
-      if (failure === 'again') next++;
-    }
-    const half = Math.ceil(envelopes.length / 2);
-    if (half === envelopes.length) return decideByHalves(section, whenSent, next, answers);
+  ): Promise<readonly IntakeResult[]> {
+    const only = onlyOf(sections);
+    const half = Math.ceil((only?.envelopes ?? sections).length / 2);
     // Once the first half is sent, the batch is not yet sent.
-    await decideByHalves(firstOf(section, half), undefined, next, answers);
-    await decideByHalves(behind(section, half), whenSent, next, answers);
+    const front = await decide(only ? [firstOf(only, half)] : sections.slice(0, half), undefined, tries);
+    if (only === undefined) return [...front, ...(await decide(sections.slice(half), whenSent, tries))];
+    const [first = NOTHING] = front;
+    if (first.undecided !== null) return front;
+    const [second = NOTHING] = await decide([behind(only, half)], whenSent, tries);
+    return [{ answers: [...first.answers, ...second.answers], undecided: second.undecided }];
+  }
+
+  /** Decides a batch without what prevents it. */
+  async function decideRest(
+    sections: readonly Section[],
+    blocked: HeldUp['sections'],
+    tries: number,
+  ): Promise<readonly IntakeResult[]> {
+    const cut = sections.map((section, index) => firstOf(section, blocked.get(index)?.before));
+    const rest = cut.filter(({ envelopes }) => envelopes.length > 0);
+    const results = rest.length === 0 ? [] : await decide(rest, undefined, tries);
+    return cut.map((section, index) => {
+      const { answers, undecided } = results[rest.indexOf(section)] ?? NOTHING;
+      return { answers, undecided: undecided ?? blocked.get(index)?.reason ?? null };
+    });
   }
 
   /**
@@ -192,12 +183,35 @@ export function makeIntake(deps: IntakeDeps): Intake {
   }
 
   return {
-    decide: decideParts,
-    decideRequest: (origin, envelopes) => decideSection({ origin, envelopes }),
+    decide,
+    decideRequest: async (origin, envelopes) => at(await decide([{ origin, envelopes }]), 0),
   };
 }
 
-function firstOf(section: Section, count: number): Section {
+const NOTHING: IntakeResult = { answers: [], undecided: null };
+
+function resultsOf(sections: readonly Section[], answers: readonly Answer[]): readonly IntakeResult[] {
+  let from = 0;
+  return sections.map(({ envelopes }) => {
+    const to = from + envelopes.length;
+    const ofSection = { answers: answers.slice(from, to), undecided: null };
+    from = to;
+    return ofSection;
+  });
+}
+
+/** Fields of a log line. */
+function nameOf(sections: readonly Section[]): object {
+  const events = sections.reduce((sum, { envelopes }) => sum + envelopes.length, 0);
+  return { ...(onlyOf(sections)?.origin ?? { partitions: sections.length }), events };
+}
+
+function onlyOf(sections: readonly Section[]): Section | undefined {
+  return sections.length === 1 ? sections[0] : undefined;
+}
+
+/** @param count all by default */
+function firstOf(section: Section, count?: number): Section {
   return { ...section, envelopes: section.envelopes.slice(0, count) };
 }
 

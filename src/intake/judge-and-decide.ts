@@ -6,10 +6,11 @@ import type { Reference } from '../domain/reference';
 import type { Decision, Item } from '../domain/verdict/decide';
 import { PANIC } from '../domain/verdict/judge';
 import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
+import { StoreBehind } from '../ledger/failures';
 import type { PublishedFacts } from '../ledger/published-facts';
 import type { NumberedPartition, PartitionItems } from '../ledger/statements/find';
 import { at } from '../lib/at';
-import { messageOf } from '../lib/errors';
+import { asError, messageOf } from '../lib/errors';
 import {
   type Answer,
   type DeadLetter,
@@ -20,9 +21,9 @@ import {
 } from './delivery';
 import { type Prepared, prepare, type Unanswered } from './prepare';
 import { type References, withReference } from './references';
-import type { Checked, RejectLimit } from './reject-limit';
+import { type Checked, type RejectLimit, TopicPaused } from './reject-limit';
 import type { SharedRounds } from './shared-rounds';
-import { DeadLetterRefused, LettersRefused } from './undecided';
+import { type Blocked, DeadLetterRefused, HeldUp, LettersRefused, PayloadUnavailable } from './undecided';
 
 export interface JudgeDeps {
   readonly ledger: Ledger;
@@ -85,29 +86,42 @@ export function makeJudgeAndDecide({
     options: BatchOptions,
     panic: string | undefined,
   ): Promise<readonly Answer[]> {
+    const blocked = new Map<number, Blocked>();
     const checked: Checked[] = [];
     let isCommitted = false;
     try {
-      for (const { origin } of sections) rejectLimit?.admit(limitKeyOf(origin), reference);
       const prepared: Prepared = { items: [], unanswered: [], isPublished };
-      const parts: PartitionItems[] = [];
-      for (const { origin, envelopes, expectedUpTo } of sections) {
-        const from = prepared.items.length;
-        prepare(prepared, reference, origin, envelopes, panic !== undefined);
-        if (isPartition(origin))
-          parts.push({ partition: origin, from, to: prepared.items.length, expectedUpTo });
-      }
       const { items, unanswered } = prepared;
+      const parts: PartitionItems[] = [];
+      for (const [index, { origin, envelopes, expectedUpTo }] of sections.entries()) {
+        const from = items.length;
+        try {
+          rejectLimit?.admit(limitKeyOf(origin), reference);
+          prepare(prepared, reference, origin, envelopes, panic !== undefined);
+        } catch (error) {
+          if (!(error instanceof TopicPaused || error instanceof PayloadUnavailable)) throw error;
+          blocked.set(index, { before: items.length - from, reason: error });
+        }
+        if (isPartition(origin)) parts.push({ partition: origin, from, to: items.length, expectedUpTo });
+      }
       if (parts.length > 0) sharedRounds?.observe(items);
-      for (const { front } of sections) await front;
+      for (const [index, { front }] of sections.entries())
+        await front?.catch((error) => blocked.set(index, { before: 0, reason: asError(error) }));
+      throwIfAny(blocked);
       const { decisions, facts } = await ledger.decideBatch({
         ...{ items, parts, reference, isPublished },
         ...options,
         beforeWrites:
           rejectLimit &&
           ((decided) => {
-            for (const [key, ofKey] of decisionsByLimitKey(sections, decided))
-              checked.push(rejectLimit.check(key, reference, ofKey));
+            for (const [key, { decisions, places }] of byLimitKey(sections, decided))
+              try {
+                checked.push(rejectLimit.check(key, reference, decisions));
+              } catch (error) {
+                if (!(error instanceof TopicPaused)) throw error;
+                for (const index of places) blocked.set(index, { before: 0, reason: error });
+              }
+            throwIfAny(blocked);
           }),
         beforeCommit: deadLetterSending(parts, unanswered, items),
         ...(panic === undefined
@@ -116,6 +130,10 @@ export function makeJudgeAndDecide({
       });
       isCommitted = true;
       return completeAnswers(unanswered, decisions, facts);
+    } catch (error) {
+      if (error instanceof StoreBehind)
+        throw new HeldUp(new Map([[error.part, { before: 0, reason: error }]]));
+      throw error;
     } finally {
       for (const end of checked) end(isCommitted);
     }
@@ -145,9 +163,18 @@ export function makeJudgeAndDecide({
       try {
         await sendDeadLetters(letters);
       } catch (error) {
-        const waits = at(error instanceof LettersRefused ? error.refused : letters, 0);
-        const before = unanswered.findIndex(({ envelope }) => envelope === waits.envelope);
-        throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
+        const refused = error instanceof LettersRefused ? error.refused : letters;
+        const envelopes = new Set(refused.map(({ envelope }) => envelope));
+        const reason = new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, {
+          cause: error,
+        });
+        const blocked = new Map<number, Blocked>();
+        for (const [index, { from, to }] of parts.entries()) {
+          const before = unanswered.slice(from, to).findIndex(({ envelope }) => envelopes.has(envelope));
+          if (before >= 0) blocked.set(index, { before, reason });
+        }
+        throwIfAny(blocked);
+        throw reason;
       }
     };
   }
@@ -185,16 +212,22 @@ function limitKeyOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;
 }
 
-function decisionsByLimitKey(
-  sections: readonly Section[],
-  decisions: readonly Decision[],
-): ReadonlyMap<string, readonly Decision[]> {
-  const byKey = new Map(sections.map(({ origin }): [string, Decision[]] => [limitKeyOf(origin), []]));
+/** The sections of each key by their places in the batch, and their decisions. */
+function byLimitKey(sections: readonly Section[], decisions: readonly Decision[]) {
+  const byKey = new Map<string, { places: number[]; decisions: Decision[] }>();
   let from = 0;
-  for (const { origin, envelopes } of sections) {
+  for (const [index, { origin, envelopes }] of sections.entries()) {
     const to = from + envelopes.length;
-    byKey.get(limitKeyOf(origin))?.push(...decisions.slice(from, to));
+    const key = limitKeyOf(origin);
+    const ofKey = byKey.get(key) ?? { places: [], decisions: [] };
+    byKey.set(key, ofKey);
+    ofKey.places.push(index);
+    ofKey.decisions.push(...decisions.slice(from, to));
     from = to;
   }
   return byKey;
+}
+
+function throwIfAny(blocked: ReadonlyMap<number, Blocked>): void {
+  if (blocked.size > 0) throw new HeldUp(blocked);
 }

@@ -34,7 +34,8 @@ export interface Prepared {
  * Claims and judges envelopes of one origin, and appends them to the batch.
  *
  * @param into the batch, with the envelopes of earlier origins
- * @throws PayloadUnavailable at the first envelope that has a connection and cannot be decoded now
+ * @throws PayloadUnavailable at the first envelope that has a connection and cannot be decoded now. The
+ * envelopes in front of it are appended then
  * @throws NoSuchConnection
  * @throws OperatorSuspended for a request to the webhook: a Kafka record of a suspended operator is rejected
  */
@@ -52,7 +53,7 @@ export function prepare(
     const connection = isPartition(origin)
       ? (claim(reference, origin.topic, envelope.claims) ?? null)
       : requested;
-    const judged = judgeEnvelope(envelope, connection, panic, items.length);
+    const judged = judgeEnvelope(envelope, connection, panic);
     const isKeyed = judged.type === 'keyed';
     items.push(itemOf(judged, connection, envelope, sourceOf(origin, envelope)));
     unanswered.push({
@@ -94,19 +95,18 @@ const deadLettered = (reason: DeadLetterReason): DeadLettered => ({
   faults: [],
 });
 
-/** @param before the number of envelopes in front of this one @throws PayloadUnavailable */
+/** @throws PayloadUnavailable */
 function judgeEnvelope(
   { payload }: Envelope,
   connection: Connection | null,
   panic: boolean,
-  before: number,
 ): Judged | DeadLettered {
   // No header names the owner of an unreadable batch. It must not be taken for a record when dead letters are
   // sent back.
   if (payload.type === 'undecodable') return deadLettered('undecodable');
   if (connection === null) return deadLettered('unclaimed');
   if (payload.type === 'unavailable')
-    throw new PayloadUnavailable(payload.error.message, before, payload.error);
+    throw new PayloadUnavailable(payload.error.message, { cause: payload.error });
   if (payload.type === 'schema_unknown') return deadLettered('schema_unknown');
   return panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
 }

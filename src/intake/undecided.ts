@@ -13,30 +13,34 @@ import { StoreError } from '../postgres/errors';
 import type { DeadLetter } from './delivery';
 import { TopicPaused } from './reject-limit';
 
+/** A section that prevents its batch. */
+export interface Blocked {
+  /** The number of its envelopes in front of the first one that cannot be decided now. */
+  readonly before: number;
+  /** Why that one cannot be decided now. */
+  readonly reason: Error;
+}
+
 /**
- * An envelope blocks its partition, and all envelopes behind it wait. The envelopes before it in the batch
- * can be decided.
+ * Some sections prevent their batch. Without them, the rest of the batch can be decided at once: nobody waits
+ * for the trouble of another partition (U3).
  */
 export class HeldUp extends Undecided {
-  override readonly name: string = 'HeldUp';
-  /** @param before the number of envelopes in front of the blocking one */
-  constructor(
-    message: string,
-    readonly before: number,
-    cause: unknown,
-  ) {
-    super(message, { cause });
+  override readonly name = 'HeldUp';
+  /** @param sections at least one, by its place in the batch */
+  constructor(readonly sections: ReadonlyMap<number, Blocked>) {
+    super('some sections of the batch cannot be decided now');
   }
 }
 
 /** The payload cannot be decoded now. */
-export class PayloadUnavailable extends HeldUp {
+export class PayloadUnavailable extends Undecided {
   override readonly name = 'PayloadUnavailable';
 }
 
 /**
- * Parts of several partitions cannot be decided in one batch. Each of them is decided alone, so that one
- * partition's trouble does not stop the others (U3).
+ * Sections cannot be decided in one batch, and nothing shows which of them prevent that. Each of them is
+ * decided alone.
  */
 export class NotTogether extends Undecided {
   override readonly name = 'NotTogether';
@@ -76,7 +80,7 @@ export class LettersRefused extends Error {
 }
 
 /** The dead-letter topic does not accept the letter of this envelope. */
-export class DeadLetterRefused extends HeldUp {
+export class DeadLetterRefused extends Undecided {
   override readonly name = 'DeadLetterRefused';
 }
 

@@ -218,7 +218,7 @@ async function decideUnderLocks(
     locksAtOnce,
   ]);
   for (const [part, { decidedUpTo }] of locked.entries())
-    if (decidedUpTo < (batch.parts[part]?.expectedUpTo ?? 0)) throw new StoreBehind(decidedUpTo);
+    if (decidedUpTo < (batch.parts[part]?.expectedUpTo ?? 0)) throw new StoreBehind(decidedUpTo, part);
   if (!isSameVersion(inForce, batch.reference))
     throw new StaleReference(`version ${inForce.version} is in force`);
 

@@ -20,8 +20,14 @@ export class LostRace extends Error {
  */
 export class StoreBehind extends Undecided {
   override readonly name: string = 'StoreBehind';
-  /** @param decidedUpTo the store still has the decisions of the partition before this offset */
-  constructor(readonly decidedUpTo: number) {
+  /**
+   * @param decidedUpTo the store still has the decisions of the partition before this offset
+   * @param part the place of the partition in its batch
+   */
+  constructor(
+    readonly decidedUpTo: number,
+    readonly part = 0,
+  ) {
     super(`the store has lost decided events from offset ${decidedUpTo} on`);
   }
 }

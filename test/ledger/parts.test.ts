@@ -2,7 +2,7 @@
 
 import type { Envelope, Section } from '../../src/intake/delivery';
 import { makeRejectLimit } from '../../src/intake/reject-limit';
-import { LettersRefused } from '../../src/intake/undecided';
+import { FrontUndecided, LettersRefused } from '../../src/intake/undecided';
 import type { TopicPartition } from '../../src/lib/topic-partition';
 import { makeLogger } from '../../src/telemetry/logger';
 import {
@@ -180,45 +180,51 @@ describe('a batch of several partitions', () => {
     expect(await decide(worker, part('acme', 2, [bad(), bad()]))).toEqual([['TopicPaused']]);
   });
 
-  /** Parts of which the second cannot be decided, with a worker that has the cause. */
+  const bad = () => aBet({ spec: 'other' });
+  const refusing = (isRefused: (offset: number) => boolean) =>
+    store.writer({
+      async sendDeadLetters(letters) {
+        const refused = letters.filter(({ envelope }) => isRefused(envelope.offset));
+        if (refused.length > 0) throw new LettersRefused('too large', refused);
+      },
+    });
+
+  /** A worker with a cause of trouble, the part that is in trouble, and its answers. */
   const CAUSES: Readonly<
-    Record<
-      string,
-      () => { worker: Writer; parts: readonly Section<TopicPartition>[]; alone: readonly string[] }
-    >
+    Record<string, () => { worker: Writer; troubled: Section<TopicPartition>; answers: readonly string[] }>
   > = {
     'the store has lost decisions of a partition [U1]': () => ({
       worker: store.writer(),
-      parts: [part('acme', 0, [aBet()]), { ...part('acme', 1, [aBet()]), expectedUpTo: 5 }],
-      alone: ['StoreBehind'],
+      troubled: { ...part('acme', 1, [aBet()]), expectedUpTo: 5 },
+      answers: ['StoreBehind'],
+    }),
+    'the records in front of a part are undecided [D2]': () => ({
+      worker: store.writer(),
+      troubled: { ...part('acme', 1, [aBet()]), front: Promise.reject(new FrontUndecided()) },
+      answers: ['FrontUndecided'],
     }),
     'a record cannot be decoded now [S3]': () => ({
       worker: store.writer(),
-      parts: [part('acme', 0, [aBet()]), part('acme', 1, [aBet(), notNow(1), aBet()])],
-      alone: ['accepted', 'PayloadUnavailable'],
+      troubled: part('acme', 1, [aBet(), notNow(1), aBet()]),
+      answers: ['accepted', 'PayloadUnavailable'],
     }),
     'a dead letter is refused [S6]': () => ({
-      worker: store.writer({
-        sendDeadLetters: async (letters) => {
-          const refused = letters.filter(({ envelope }) => envelope.offset === 1);
-          if (refused.length > 0) throw new LettersRefused('too large', refused);
-        },
-      }),
-      parts: [part('acme', 0, [aBet()]), part('nobody', 0, [aBet(), aBet(), aBet()])],
-      alone: ['dead letter unclaimed', 'DeadLetterRefused'],
+      worker: refusing((offset) => offset === 1),
+      troubled: part('nobody', 0, [aBet(), aBet(), aBet()]),
+      answers: ['dead letter unclaimed', 'DeadLetterRefused'],
     }),
-    'a topic is paused [U7]': () => {
-      const rejectLimit = makeRejectLimit(
-        { percent: 50, windowEvents: 10, minEvents: 2 },
-        makeLogger('silent'),
-      );
-      const bad = () => aBet({ spec: 'other' });
-      return {
-        worker: store.writer({ rejectLimit }),
-        parts: [part('bravo', 0, [aBet()]), part('acme', 0, [bad(), bad()])],
-        alone: ['TopicPaused'],
-      };
-    },
+    'all dead letters are refused [S6]': () => ({
+      worker: refusing(() => true),
+      troubled: part('shared', 0, [aBet()]),
+      answers: ['DeadLetterRefused'],
+    }),
+    'a topic is to be paused [U7]': () => ({
+      worker: store.writer({
+        rejectLimit: makeRejectLimit({ percent: 50, windowEvents: 10, minEvents: 2 }, makeLogger('silent')),
+      }),
+      troubled: part('bravo', 0, [bad(), bad()]),
+      answers: ['TopicPaused'],
+    }),
     'an event fails alone [V9]': () => ({
       worker: store.writer({
         wrap: (ledger) => ({
@@ -230,21 +236,64 @@ describe('a batch of several partitions', () => {
           },
         }),
       }),
-      parts: [part('acme', 0, [aBet()]), part('acme', 1, [aBet({ event_id: 'fails' }), aBet()])],
-      alone: ['rejected/panic', 'accepted'],
+      troubled: part('acme', 1, [aBet(), aBet({ event_id: 'fails' }), aBet()]),
+      answers: ['accepted', 'rejected/panic', 'accepted'],
     }),
   };
 
-  test.each(Object.keys(CAUSES))('is decided by partition where %s [U3]', async (cause) => {
-    const { worker, parts, alone } = CAUSES[cause]?.() ?? fail(cause);
-    const before = await store.contents();
-    expect(await decide(worker, ...parts)).toEqual([['NotTogether'], ['NotTogether']]);
-    expect({ ...(await store.contents()), partitions: null }).toEqual({ ...before, partitions: null });
-    const [first, second] = parts.map((each) => [each]);
-    expect(await decide(worker, ...(second ?? []))).toEqual([alone]);
-    expect(await decide(worker, ...(first ?? []))).toEqual([
-      [expect.stringMatching('^accepted|brand|mapped')],
+  test.each(Object.keys(CAUSES))('is decided at once but for its trouble where %s [U3]', async (cause) => {
+    const { worker, troubled, answers } = CAUSES[cause]?.() ?? fail(cause);
+    const results = await decide(
+      worker,
+      part('acme', 0, [aBet({ event_id: 'b1' })]),
+      troubled,
+      part('acme', 2, [aBet({ event_id: 'b2' }), aLogin()]),
+    );
+    expect(results).toEqual([['accepted'], answers, ['accepted', 'accepted']]);
+    const { topic, partition } = troubled.origin;
+    const decided = answers.filter((answer) => !/^[A-Z]/.test(answer)).length;
+    expect((await store.balance(topic, partition))?.records_read ?? 0).toBe(decided);
+  });
+
+  test('is decided but for all troubles at once, each with its own reason [U3]', async () => {
+    const sent: number[] = [];
+    const worker = store.writer({
+      async sendDeadLetters(letters) {
+        sent.push(letters.length);
+        throw new Error('the topic does not answer');
+      },
+    });
+    expect(
+      await decide(
+        worker,
+        part('nobody', 0, [aBet(), aBet()]),
+        part('acme', 0, [aBet(), notNow(1)]),
+        { ...part('acme', 1, [aBet()]), expectedUpTo: 5 },
+        part('acme', 2, [aBet()]),
+        part('nobody', 1, [aBet()]),
+        { ...part('acme', 3, [aBet()]), expectedUpTo: 7 },
+      ),
+    ).toEqual([
+      ['DeadLetterRefused'],
+      ['accepted', 'PayloadUnavailable'],
+      ['StoreBehind'],
+      ['accepted'],
+      ['DeadLetterRefused'],
+      ['StoreBehind'],
     ]);
+    expect(sent).toEqual([3]);
+  });
+
+  test('is left to its partitions where nothing shows which one is in trouble [U3]', async () => {
+    const worker = store.writer();
+    await withClient(store.url, async (foreign) => {
+      await decide(worker, part('acme', 0, [aBet({ round_id: 'held' })]));
+      await foreign.query('begin');
+      await foreign.query("select from promo_store.rounds where round_id = 'held' for update");
+      const parts = [part('acme', 1, [aBet({ round_id: 'held' })]), part('acme', 2, [aBet()])];
+      expect(await decide(worker, ...parts)).toEqual([['NotTogether'], ['NotTogether']]);
+      await foreign.query('commit');
+    });
   });
 
   test('is undecided as a whole where the store refuses every transaction [U2]', async () => {
@@ -279,7 +328,7 @@ describe('a batch of several partitions', () => {
       );
       await store.untilOneWaits();
       await foreign.query('commit');
-      expect(await deciding).toEqual([['NotTogether'], ['NotTogether']]);
+      expect(await deciding).toEqual([['StoreBehind'], ['accepted']]);
     });
   });
 });

@@ -106,9 +106,10 @@ export async function lockPartitions(
 ): Promise<{ locked: PartitionOffsets[]; inForce: ReferenceVersion }> {
   if (partitions.length === 0) return { locked: [], inForce: await referenceInForce(session) };
   const rows = await session.query(LOCK_THESE_PARTITIONS, [arrays.int4(partitions.map(({ no }) => no))]);
-  const locked = partitions.map(({ no, topic, partition, cluster = FIRST_CLUSTER }) => {
+  const locked = partitions.map(({ no, topic, partition, cluster = FIRST_CLUSTER }, part) => {
     const row = rows.find((each) => Number(each[0]) === no);
-    if (row?.[1] !== topic || Number(row[2]) !== partition || row[3] !== cluster) throw new StoreBehind(0);
+    if (row?.[1] !== topic || Number(row[2]) !== partition || row[3] !== cluster)
+      throw new StoreBehind(0, part);
     return { nextOffset: Number(row[4]), decidedUpTo: Number(row[5]) };
   });
   return { locked, inForce: readInForce(rows[0]?.[6]) };

@@ -3,26 +3,33 @@ import { makeIntake } from '../../../src/intake/intake';
 import { FrontUndecided } from '../../../src/intake/undecided';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { aDocument, aReference } from '../../support/builders';
+import { streamRecord } from '../../support/chunk';
 
 function aBatchBehind(front: Promise<void>) {
   const steps: string[] = [];
+  /** The partitions of the batches that were sent. */
+  const sent: number[] = [];
   const reference = async () => aReference(aDocument());
   const intake = makeIntake({
     ledger: {
       partitionNo: async () => 1,
-      async decideBatch() {
+      async decideBatch({ parts, items }) {
         steps.push('sent');
-        return { decisions: [], facts: null };
+        sent.push(...parts.map(({ partition }) => partition.partition));
+        const unclaimed = { type: 'unstored', deadLetter: 'unclaimed', redelivered: false } as const;
+        return { decisions: items.map(() => unclaimed), facts: null };
       },
     },
+    sendDeadLetters: async () => undefined,
     references: { current: reference, reload: reference },
     sharedRounds: { observe: () => steps.push('judged') },
     logger: makeLogger('silent'),
     now: () => 0,
   });
-  const beside = { origin: { topic: 't', partition: 1 }, envelopes: [] };
-  const behind = { origin: { topic: 't', partition: 0 }, envelopes: [], front };
-  return { steps, decided: intake.decide([beside, behind]) };
+  const envelopes = [streamRecord(0)];
+  const beside = { origin: { topic: 't', partition: 1 }, envelopes };
+  const behind = { origin: { topic: 't', partition: 0 }, envelopes, front };
+  return { steps, sent, decided: intake.decide([beside, behind]) };
 }
 
 const afterAllWork = () => new Promise((resolve) => setImmediate(resolve));
@@ -37,9 +44,10 @@ it('is judged while the records in front are decided, and sent behind them [D2]'
   expect(steps).toEqual(['judged', 'sent']);
 });
 
-it('is never sent where the records in front stay undecided [D2]', async () => {
-  const { steps, decided } = aBatchBehind(Promise.reject(new FrontUndecided()));
+it('is sent without the partition whose records in front stay undecided [D2] [U3]', async () => {
+  const { steps, sent, decided } = aBatchBehind(Promise.reject(new FrontUndecided()));
   const undecided = (await decided).map((result) => result.undecided?.message);
-  expect(undecided).toEqual(['the records in front are undecided', 'the records in front are undecided']);
-  expect(steps).toEqual(['judged']);
+  expect(undecided).toEqual([undefined, 'the records in front are undecided']);
+  expect(steps).toEqual(['judged', 'judged', 'sent']);
+  expect(sent).toEqual([1]);
 });

@@ -4,7 +4,7 @@
  */
 
 import type { Answer, Envelope } from '../../../src/intake/delivery';
-import type { IntakeResult } from '../../../src/intake/intake';
+import { type IntakeResult, makeIntake } from '../../../src/intake/intake';
 import { TopicPaused } from '../../../src/intake/reject-limit';
 import { NotTogether, PayloadUnavailable } from '../../../src/intake/undecided';
 import { FetchGate } from '../../../src/kafka/consumer/membership';
@@ -26,6 +26,7 @@ import { makeStream, STORE_CHECK_MS, type Stream } from '../../../src/stream/str
 import { observeState } from '../../../src/stream/worker-metrics';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { makeMetrics } from '../../../src/telemetry/metrics';
+import { aDocument, anOperator, aReference } from '../../support/builders';
 import { aFramedValue, chunkOf, streamRecord } from '../../support/chunk';
 import { collectGarbage } from '../../support/garbage';
 
@@ -165,6 +166,8 @@ function setUp(options: {
   cluster?: StreamDeps['cluster'];
   areRoundsShared?: () => boolean;
   verdictSupply?: VerdictSupply;
+  /** Takes the place of `decide` and `onBatch`. */
+  intake?: (clock: FakeClock) => StreamDeps['intake'];
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
@@ -176,7 +179,7 @@ function setUp(options: {
     clock,
     metrics,
     logger: makeLogger('silent'),
-    intake: {
+    intake: options.intake?.(clock) ?? {
       async decide(parts, whenSent) {
         const sent = { questions: 0, all: 0 };
         options.onBatch?.(parts.map(({ origin: from }) => from.partition));
@@ -372,7 +375,7 @@ describe('an undecided partition', () => {
       decide: async (_, envelopes) => {
         const waiting = envelopes.findIndex(({ payload }) => payload.type === 'unavailable');
         if (waiting < 0) return decideAll(_, envelopes);
-        const undecided = new PayloadUnavailable('the registry is away', waiting, null);
+        const undecided = new PayloadUnavailable('the registry is away');
         return { answers: envelopes.slice(0, waiting).map(answer), undecided };
       },
       decode: async (bytes) => {
@@ -1192,6 +1195,63 @@ describe('a batch of several partitions', () => {
     letGo();
     await clock.pass(0);
     expect(batches).toEqual([[0], [1]]);
+  });
+});
+
+describe('partitions that share batches with others in trouble', () => {
+  const REFERENCE = aReference(
+    aDocument(anOperator({ connections: [{ id: 'of-t', transport: 'kafka', topic: 't' }] })),
+  );
+  const reference = async () => REFERENCE;
+  const IN_TROUBLE = Array.from({ length: 12 }, (_, number) => number);
+  const OTHERS = Array.from({ length: 8 }, (_, number) => IN_TROUBLE.length + number);
+
+  /** The intake over a store that decides everything, with a send of dead letters that times out. */
+  const hangingLetters = (clock: FakeClock) =>
+    makeIntake({
+      ledger: {
+        partitionNo: async ({ partition }) => partition,
+        async decideBatch({ items, beforeCommit, whenSent }) {
+          const decisions = items.map((item) => ({
+            ...({ type: 'unstored', redelivered: false } as const),
+            deadLetter: item.type === 'unstored' ? item.deadLetter : null,
+          }));
+          whenSent?.all();
+          await beforeCommit?.();
+          return { decisions, facts: null };
+        },
+      },
+      references: { current: reference, reload: reference },
+      async sendDeadLetters() {
+        await new Promise<void>((resolve) => clock.after(4 * SECOND, resolve));
+        throw new Error('the topic does not answer');
+      },
+      logger: makeLogger('silent'),
+      now: () => clock.now(),
+    });
+
+  it('wait no longer than the first send of their dead letters takes [U3] [S6]', async () => {
+    const { clock, source, assign, deliver, stream } = setUp({ intake: hangingLetters });
+    await assign(...IN_TROUBLE, ...OTHERS);
+    for (const to of IN_TROUBLE) {
+      const letter = { ...streamRecord(1), payload: { type: 'undecodable', because: 'damaged' } } as const;
+      source.listener?.onChunk(chunkOf(partition(to), [streamRecord(0), letter, streamRecord(2)]));
+    }
+    for (const to of OTHERS) deliver(to, [0, 1, 2]);
+    await clock.pass(4 * SECOND + BETWEEN_COMMITS);
+    const before = [...IN_TROUBLE.map((each) => `t/${each} 1`), ...OTHERS.map((each) => `t/${each} 3`)];
+    expect(source.commits.toSorted()).toEqual(before.toSorted());
+    expect(stream.undecided().map(({ partition, cause }) => `${partition} ${cause}`)).toEqual(
+      IN_TROUBLE.map((each) => `${each} kafka`),
+    );
+
+    // Later records do not wait for the retries.
+    for (let offset = 3; offset < 20; offset++) {
+      source.commits.length = 0;
+      for (const to of OTHERS) deliver(to, [offset]);
+      await clock.pass(3 * BETWEEN_COMMITS);
+      expect(source.commits.toSorted()).toEqual(OTHERS.map((each) => `t/${each} ${offset + 1}`).toSorted());
+    }
   });
 });
 
