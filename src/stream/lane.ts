@@ -157,6 +157,11 @@ export class Lane {
     return this.isSuspect || this.queue.hasLargeChunks || !this.position.isConfirmed;
   }
 
+  /** A batch of several lanes has failed, and nothing shows so far that this one was the cause. */
+  get isVictim(): boolean {
+    return this.isSuspect && this.undecided === null;
+  }
+
   private get isIdle(): boolean {
     return this.state.type === 'idle';
   }

@@ -1253,6 +1253,31 @@ describe('partitions that share batches with others in trouble', () => {
       expect(source.commits.toSorted()).toEqual(OTHERS.map((each) => `t/${each} ${offset + 1}`).toSorted());
     }
   });
+
+  it('go before the retries of the others, where nothing shows who made the batch fail [U3]', async () => {
+    const batches: string[] = [];
+    const failed = new Set<number>();
+    const { clock, assign, deliver } = setUp({
+      onBatch: (partitions) => batches.push(partitions.join(',')),
+      async decide(from, envelopes) {
+        if (from.partition < 6) {
+          await new Promise<void>((resolve) => clock.after(4 * SECOND, resolve));
+          return { answers: [], undecided: TIMEOUT };
+        }
+        if (failed.has(from.partition)) return decideAll(from, envelopes);
+        failed.add(from.partition);
+        return { answers: [], undecided: new NotTogether('one of them fails') };
+      },
+    });
+    await assign(0, 1, 2, 3, 4, 5, 6, 7);
+    for (let to = 0; to < 6; to++) deliver(to, [0]);
+    await clock.pass(10 * SECOND);
+    // Four partitions wait for their second try.
+    expect(batches.splice(0)).toEqual(['0,1,2,3,4,5', '0', '1', '2', '3']);
+    for (const to of [6, 7]) deliver(to, [0]);
+    await clock.pass(4 * SECOND);
+    expect(batches).toEqual(['6,7', '6', '7', '4', '5']);
+  });
 });
 
 describe('the next batch of a partition', () => {
