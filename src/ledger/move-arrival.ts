@@ -2,21 +2,17 @@
  * The receiving side of a move (see move-operator.ts): numbers for the arriving rows, and the switch that
  * shows them.
  */
-import type { Client } from 'pg';
+import { arrivedNumbers, type Departure, LOCK_REFERENCE, namesOperator } from './move-departure';
 import {
-  all,
-  arrivedNumbers,
-  beginMove,
-  changeStore,
-  type Departure,
-  LOCK_REFERENCE,
+  endArrival,
+  isArriving,
   leavingNumbers,
-  logMove,
+  type Move,
   MoveRefused,
-  namesOperator,
-  numbersOfMove,
-  readMove,
-} from './move-phases';
+  noteArrival,
+  reservedNumbers,
+} from './move-states';
+import { all, changeStore, type MoveSession, type MoveStores } from './move-stores';
 import type { MonthTable, NumberMaps, NumberPair } from './moved-rows';
 import { MAX_BATCH_EVENTS } from './statements/lock';
 
@@ -27,51 +23,33 @@ export interface Arrival {
 }
 
 /** Reserves numbers in the receiving store, and creates the months that it lacks. */
-export async function reserve(
-  from: Client,
-  to: Client,
-  departure: Departure,
-  fromCell: string,
-): Promise<Arrival> {
-  const { operator } = departure;
+export async function reserve(move: Move, departure: Departure): Promise<Arrival> {
+  const { from, to } = move;
   const months = await all<MonthTable>(
     from,
     `select parent, month::text from promo_store.month_tables() where month <= now() at time zone 'utc' order by parent, month`,
   );
-  if (await isArriving(to, operator)) return { maps: await reservedNumbers(to, operator), months };
+  if (await isArriving(move)) return { maps: await reservedNumbers(move), months };
   return changeStore(to, async () => {
     await to.query(LOCK_REFERENCE);
-    await refuseNamedThere(to, operator);
-    await removeEmptyFeeds(to, departure);
+    await refuseNamedThere(move);
+    await removeEmptyFeeds(move, departure);
     const maps: NumberMaps = {
       feeds: await newNumbers(to, 'feeds', 'feed_no', departure.feeds),
       partitions: await newNumbers(to, 'partitions', 'partition_no', departure.partitions),
-      ...(await nameAll(from, to, operator)),
-      months: await shareKeys(from, to),
+      ...(await nameAll(move)),
+      months: await shareKeys(move),
     };
     for (const { parent, month } of months)
       await to.query('select promo_store.create_month($1, $2)', [parent, month]);
-    await beginMove(to, { operator, direction: 'in', otherCell: fromCell, numbers: maps });
-    await to.query('delete from promo_store.move_steps where operator_id = $1', [operator]);
+    await noteArrival(move, maps);
+    await to.query('delete from promo_store.move_steps where operator_id = $1', [move.operator]);
     return { maps, months };
   });
 }
 
-/** Whether a part of the operator's rows may be in the receiving store. */
-export async function isArriving(to: Client, operator: string): Promise<boolean> {
-  const known = await readMove(to, operator);
-  return known?.direction === 'in' && known.state === 'copying';
-}
-
-/** The numbers that an arriving operator has been given. */
-export async function reservedNumbers(to: Client, operator: string): Promise<NumberMaps> {
-  const numbers = await numbersOfMove<NumberMaps>(to, operator, 'in');
-  if (numbers === undefined) throw new MoveRefused(`the receiving store has no move of ${operator}`);
-  return numbers;
-}
-
 /** @throws MoveRefused while the receiving cell may decide events of the operator before its rows arrive */
-export async function refuseNamedThere(to: Client, operator: string): Promise<void> {
+export async function refuseNamedThere({ operator, to }: Move): Promise<void> {
   if (await namesOperator(to, operator))
     throw new MoveRefused(
       `the reference data in force in the receiving cell names ${operator} already. Apply it without the operator until the move is done, and run the command again`,
@@ -79,7 +57,7 @@ export async function refuseNamedThere(to: Client, operator: string): Promise<vo
 }
 
 /** @throws MoveRefused where the receiving cell has decided events of the operator */
-export async function refuseHistory(to: Client, { operator, partitions }: Departure): Promise<void> {
+export async function refuseHistory({ operator, to }: Move, { partitions }: Departure): Promise<void> {
   const [used] = await all<{ feed: string }>(
     to,
     `select feed_id as feed from promo_store.feeds f where operator_id = $1
@@ -102,17 +80,17 @@ export async function refuseHistory(to: Client, { operator, partitions }: Depart
 }
 
 /** Reference data that was applied too early has named feeds. Nothing refers to them. */
-async function removeEmptyFeeds(to: Client, departure: Departure): Promise<void> {
-  await refuseHistory(to, departure);
-  const { operator, partitions } = departure;
+async function removeEmptyFeeds(move: Move, departure: Departure): Promise<void> {
+  await refuseHistory(move, departure);
+  const { operator, to } = move;
   await to.query('delete from promo_store.feeds where operator_id = $1', [operator]);
   await to.query('delete from promo_store.partitions where topic = any($1)', [
-    partitions.map(({ topic }) => topic),
+    departure.partitions.map(({ topic }) => topic),
   ]);
 }
 
 async function newNumbers(
-  to: Client,
+  to: MoveSession,
   table: string,
   column: string,
   old: readonly { no: number }[],
@@ -126,23 +104,15 @@ async function newNumbers(
 }
 
 /** Names the operator, its connections and its brands in the receiving store. */
-async function nameAll(
-  from: Client,
-  to: Client,
-  operator: string,
-): Promise<Pick<NumberMaps, 'connections' | 'brands'>> {
-  const connections = await all<{ no: number; id: string }>(
+async function nameAll({ operator, from, to }: Move): Promise<Pick<NumberMaps, 'connections' | 'brands'>> {
+  const connections = await all<Named>(
     from,
     `select connection_no as no, connection_id as id from promo_store.connections where connection_no = any($2) or connection_id in (
       select c ->> 'id' from promo_store.reference_versions v, jsonb_array_elements(v.document -> 'operators') o, jsonb_array_elements(o -> 'connections') c
       where o ->> 'id' = $1)`,
     [operator, (await arrivedNumbers(from, operator)).connections],
   );
-  const brands = await all<{ no: number; id: string }>(
-    from,
-    'select b.brand_no as no, b.brand_id as id from promo_store.brands b join promo_store.operators o using (operator_no) where o.operator_id = $1',
-    [operator],
-  );
+  const brands = await readBrands(from, operator);
   await to.query('insert into promo_store.operators (operator_id) values ($1) on conflict do nothing', [
     operator,
   ]);
@@ -155,23 +125,31 @@ async function nameAll(
     select o.operator_no, n.id from promo_store.operators o, unnest($2::text[]) n (id) where o.operator_id = $1 on conflict do nothing`,
     [operator, brands.map(({ id }) => id)],
   );
-  const newConnections = await all<{ no: number; id: string }>(
+  const newConnections = await all<Named>(
     to,
     'select connection_no as no, connection_id as id from promo_store.connections where connection_id = any($1)',
     [connections.map(({ id }) => id)],
   );
-  const newBrands = await all<{ no: number; id: string }>(
-    to,
+  return {
+    connections: pairs(connections, newConnections),
+    brands: pairs(brands, await readBrands(to, operator)),
+  };
+}
+
+interface Named {
+  readonly no: number;
+  readonly id: string;
+}
+
+function readBrands(session: MoveSession, operator: string): Promise<Named[]> {
+  return all<Named>(
+    session,
     'select b.brand_no as no, b.brand_id as id from promo_store.brands b join promo_store.operators o using (operator_no) where o.operator_id = $1',
     [operator],
   );
-  return { connections: pairs(connections, newConnections), brands: pairs(brands, newBrands) };
 }
 
-function pairs(
-  old: readonly { no: number; id: string }[],
-  added: readonly { no: number; id: string }[],
-): NumberPair[] {
+function pairs(old: readonly Named[], added: readonly Named[]): NumberPair[] {
   const numbers = new Map(added.map(({ id, no }) => [id, no]));
   return old.map(({ no, id }) => [no, Number(numbers.get(id))]);
 }
@@ -195,7 +173,7 @@ interface StoredKey {
  * Gives the receiving store the keys of tags of the leaving one. Its month may have another key there. The
  * key then goes under a month far in the future, so its tags get a number of their own.
  */
-async function shareKeys(from: Client, to: Client): Promise<NumberPair[]> {
+async function shareKeys({ from, to }: MoveStores): Promise<NumberPair[]> {
   const keys = await all<StoredKey>(
     from,
     `${KEYS} and coalesce(of_month, month) <= now() at time zone 'utc' order by of_month nulls first, month`,
@@ -221,8 +199,9 @@ async function shareKeys(from: Client, to: Client): Promise<NumberPair[]> {
 const FREE_MONTH = `select d::date from generate_series(date '${LAST_MONTH}', date '${LAST_MONTH}' - interval '20 years', interval '-1 month') d
   where not exists (select from promo_store.player_keys k where k.month = d) order by d desc limit 1`;
 
-async function readKey(client: Client, key: string): Promise<StoredKey | undefined> {
-  return (await all<StoredKey>(client, `${KEYS} and key = decode($1, 'hex')`, [key]))[0];
+async function readKey(session: MoveSession, key: string): Promise<StoredKey | undefined> {
+  const [found] = await all<StoredKey>(session, `${KEYS} and key = decode($1, 'hex')`, [key]);
+  return found;
 }
 
 // --- switch
@@ -234,15 +213,11 @@ const PARTITION_COLUMNS = `topic, partition, next_offset, records_read, accepted
 const SKIPPED_BATCHES = 1_000;
 
 /** Shows the arrived rows, in one transaction with all that new decisions need. */
-export async function show(
-  from: Client,
-  to: Client,
-  { operator, requestedBy }: { readonly operator: string; readonly requestedBy: string },
-  fromCell: string,
-): Promise<void> {
-  const { feeds } = await leavingNumbers(from, operator);
+export async function show(move: Move): Promise<void> {
+  const { operator, to, fromCell } = move;
+  const { feeds } = await leavingNumbers(move);
   await changeStore(to, async () => {
-    const maps = await reservedNumbers(to, operator);
+    const maps = await reservedNumbers(move);
     const feedNumbers = new Map(maps.feeds);
     for (const { no, id } of feeds)
       await to.query(
@@ -250,29 +225,25 @@ export async function show(
         select $1, operator_no, operator_id, $2 from promo_store.operators where operator_id = $3`,
         [feedNumbers.get(no), id, operator],
       );
-    await movePartitions(from, to, maps.partitions);
+    await movePartitions(move, maps.partitions);
     await to.query(
       `insert into promo_store.arrivals (operator_id, from_cell, numbers_up_to, kept, numbers) values ($1, $2, $3, $4, $5)`,
       [
         operator,
         fromCell,
-        await advanceNumbers(from, to),
-        JSON.stringify(await keptInBoth(from, to)),
+        await advanceNumbers(move),
+        JSON.stringify(await keptInBoth(move)),
         JSON.stringify(maps),
       ],
     );
-    await to.query(
-      `update promo_store.moves set state = 'done', ended_at = clock_timestamp() where operator_id = $1`,
-      [operator],
-    );
     await to.query('delete from promo_store.move_steps where operator_id = $1', [operator]);
-    await logMove(to, requestedBy, { operator, from: fromCell });
+    await endArrival(move);
   });
 }
 
 /** Positions and counters go with the operator: records that are read again get their answers of before. */
-async function movePartitions(from: Client, to: Client, numbers: readonly NumberPair[]): Promise<void> {
-  const clusterOf = await clusterNames(from, to);
+async function movePartitions({ from, to }: MoveStores, numbers: readonly NumberPair[]): Promise<void> {
+  const clusterOf = await clusterNames({ from, to });
   for (const [old, no] of numbers) {
     const [row] = await all<{ row: string; cluster_id: string }>(
       from,
@@ -300,7 +271,7 @@ async function movePartitions(from: Client, to: Client, numbers: readonly Number
 }
 
 /** How the receiving store names a Kafka cluster of the leaving one: its own first cluster is empty. */
-async function clusterNames(from: Client, to: Client): Promise<(name: string) => string> {
+async function clusterNames({ from, to }: MoveStores): Promise<(name: string) => string> {
   const FIRST = 'select cluster_id as id from promo_store.first_cluster';
   const [old] = await all<{ id: string }>(from, FIRST);
   if (old !== undefined)
@@ -318,7 +289,7 @@ async function clusterNames(from: Client, to: Client): Promise<(name: string) =>
  * Later verdicts of a round have higher numbers, so batches continue behind the numbers of both stores.
  * @returns the highest number of a verdict or round that either store has given
  */
-async function advanceNumbers(from: Client, to: Client): Promise<number> {
+async function advanceNumbers({ from, to }: MoveStores): Promise<number> {
   const LAST = 'select last_value as last from promo_store.batch_numbers';
   const [old] = await all<{ last: string }>(from, LAST);
   const [own] = await all<{ last: string }>(to, LAST);
@@ -342,7 +313,7 @@ async function advanceNumbers(from: Client, to: Client): Promise<number> {
 }
 
 /** For each table by month: since when both stores have all rows. */
-async function keptInBoth(from: Client, to: Client): Promise<Record<string, unknown>> {
+async function keptInBoth({ from, to }: MoveStores): Promise<Record<string, unknown>> {
   const KEPT = 'select since::text, all_counted from promo_store.kept_from($1)';
   const kept: Record<string, unknown> = {};
   for (const parent of ['history', 'resends', 'unstored']) {

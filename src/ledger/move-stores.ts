@@ -1,58 +1,75 @@
 /** The two stores of a move, each with a session whose errors name the store. */
-import type { Client } from 'pg';
+import type { QueryResult, QueryResultRow } from 'pg';
 import { StoreError } from '../postgres/errors';
 import { endClient, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
+import { BEGIN } from '../postgres/transaction';
 
-export interface MoveRequest {
-  readonly operator: string;
-  /** The store that the operator leaves. */
-  readonly from: string | StoreAccess;
-  /** The store that receives it. */
-  readonly to: string | StoreAccess;
-  readonly requestedBy: string;
+/** A connection to one of the stores. */
+export interface MoveSession {
+  query<Row extends QueryResultRow>(text: string, values?: unknown[]): Promise<QueryResult<Row>>;
 }
 
-/** The role of a store in a move. An error of Postgres names it, see `open`. */
+export interface MoveStores {
+  /** The store that the operator leaves. */
+  readonly from: MoveSession;
+  /** The store that receives it. */
+  readonly to: MoveSession;
+}
+
+/** The role of a store in a move. An error of Postgres names it. */
 const ROLES = { from: 'the leaving store', to: 'the receiving store' } as const;
 
 /** Whether the error is of the receiving store. Its address is not that of DATABASE_URL. */
 export const isOfReceivingStore = (error: unknown): error is StoreError =>
   error instanceof StoreError && error.statement === ROLES.to;
 
-export async function withStores<T>(
-  { from, to }: MoveRequest,
-  work: (from: Client, to: Client) => Promise<T>,
+export function withStores<T>(
+  { from, to }: Readonly<Record<'from' | 'to', string | StoreAccess>>,
+  work: (stores: MoveStores) => Promise<T>,
 ): Promise<T> {
-  const source = await open(from, ROLES.from);
+  return withSession(from, ROLES.from, (from) => withSession(to, ROLES.to, (to) => work({ from, to })));
+}
+
+async function withSession<T>(
+  database: string | StoreAccess,
+  role: string,
+  work: (session: MoveSession) => Promise<T>,
+): Promise<T> {
+  const named = <R>(answer: Promise<R>): Promise<R> =>
+    answer.catch((error: unknown) => {
+      throw new StoreError(role, error);
+    });
+  const options = { application_name: 'promo-intake-move', ...KEEP_ALIVE };
+  const client = await named(openClient(database, options));
+  const session: MoveSession = { query: (text, values) => named(client.query(text, values)) };
   try {
-    const target = await open(to, ROLES.to);
-    try {
-      return await work(source, target);
-    } finally {
-      await endClient(target);
-    }
+    // Rows are compared as text, so both stores have to write times in the same way.
+    await session.query(`set timezone = 'UTC'; set datestyle = 'ISO'; set lock_timeout = '10s'; set statement_timeout = 0;
+      set extra_float_digits = 1; set bytea_output = 'hex'; set search_path = pg_catalog`);
+    return await work(session);
   } finally {
-    await endClient(source);
+    await endClient(client);
   }
 }
 
-async function open(database: string | StoreAccess, role: string): Promise<Client> {
-  const failed = (error: unknown): never => {
-    throw new StoreError(role, error);
-  };
+export async function all<T extends QueryResultRow>(
+  session: MoveSession,
+  text: string,
+  values: unknown[] = [],
+): Promise<T[]> {
+  const { rows } = await session.query<T>(text, values);
+  return rows;
+}
+
+/** Runs `work` in one transaction. */
+export async function changeStore<T>(session: MoveSession, work: () => Promise<T>): Promise<T> {
+  await session.query(BEGIN.text);
   try {
-    const client = await openClient(database, { application_name: 'promo-intake-move', ...KEEP_ALIVE });
-    // Rows are compared as text, so both stores have to write times in the same way.
-    await client.query(`set timezone = 'UTC'; set datestyle = 'ISO'; set lock_timeout = '10s'; set statement_timeout = 0;
-      set extra_float_digits = 1; set bytea_output = 'hex'; set search_path = pg_catalog`);
-    client.query = new Proxy(client.query, {
-      apply: (query, self, values): unknown => {
-        const answer: unknown = Reflect.apply(query, self, values);
-        return answer instanceof Promise ? answer.catch(failed) : answer;
-      },
-    });
-    return client;
+    const result = await work();
+    await session.query('commit');
+    return result;
   } catch (error) {
-    return failed(error);
+    await session.query('rollback').catch(() => undefined);
+    throw error;
   }
 }

@@ -38,65 +38,72 @@ export interface MonthTable {
   readonly month: string;
 }
 
+/** The numbers by which one of the stores has the operator. */
+export interface OwnNumbers {
+  readonly feeds: readonly number[];
+  readonly partitions: readonly number[];
+}
+
+export function newNumbersOf({ feeds, partitions }: NumberMaps): OwnNumbers {
+  return { feeds: feeds.map(([, no]) => no), partitions: partitions.map(([, no]) => no) };
+}
+
+/** Selects rows of the operator in a store. */
+type Condition = (own: OwnNumbers) => string;
+
 /** All steps of a move, in the order in which they run. */
 export function copySteps(maps: NumberMaps, months: readonly MonthTable[]): CopyStep[] {
   const translate = translations(maps);
-  const from = maps.feeds.map(([no]) => no);
-  const to = maps.feeds.map(([, no]) => no);
-  const ofFeeds = (steps: (pair: NumberPair) => CopyStep): CopyStep[] => maps.feeds.map(steps);
-  const ofMonths = (parent: string, steps: (range: string, month: string) => CopyStep): CopyStep[] =>
+  const old: OwnNumbers = {
+    feeds: maps.feeds.map(([no]) => no),
+    partitions: maps.partitions.map(([no]) => no),
+  };
+  const stepOf = (name: string, table: string, columns: Columns, condition: Condition): CopyStep => {
+    const names = Object.keys(columns);
+    const read = Object.entries(columns).map(([column, translation]) =>
+      translation === null ? column : `${translate[translation]} as ${column}`,
+    );
+    return {
+      name,
+      table,
+      columns: names,
+      source: `select ${read.join(', ')} from promo_store.${table} where ${condition(old)}`,
+      target: `select ${names.join(', ')} from promo_store.${table} where ${condition(newNumbersOf(maps))}`,
+    };
+  };
+  const byFeed = (table: string, key: string, columns: Columns): CopyStep[] =>
+    maps.feeds.map(([feedNo, newFeedNo], index) => ({
+      ...stepOf(`${table} ${newFeedNo}`, table, columns, ({ feeds }) => `feed_no = ${feeds[index]}`),
+      key: { column: key, feedNo },
+    }));
+  const byMonth = (table: string, time: string, columns: Columns, condition = ofFeeds): CopyStep[] =>
     months
-      .filter((table) => table.parent === parent)
-      .map(({ month }) => steps(`>= '${month}' and %time < date '${month}' + interval '1 month'`, month));
+      .filter(({ parent }) => parent === table)
+      .map(({ month }) => {
+        const range = `${time} >= '${month}' and ${time} < date '${month}' + interval '1 month'`;
+        return stepOf(`${table} ${month}`, table, columns, (own) => `${condition(own)} and ${range}`);
+      });
   return [
-    ...ofFeeds(([feed, newFeed]) => keyed('rounds', 'round_key', ROUNDS, translate, feed, newFeed)),
-    ...ofFeeds(([feed, newFeed]) =>
-      keyed('attributions', 'round_key', ATTRIBUTIONS, translate, feed, newFeed),
-    ),
+    ...byFeed('rounds', 'round_key', ROUNDS),
+    ...byFeed('attributions', 'round_key', ATTRIBUTIONS),
     // People make corrections, so there are few. They refer to the attributions.
-    whole('attribution_versions', 'attribution_versions', ATTRIBUTION_VERSIONS, translate, [
-      `feed_no in (${from.join()})`,
-      `feed_no in (${to.join()})`,
-    ]),
-    ...ofFeeds(([feed, newFeed]) =>
-      keyed('erased_rounds', 'round_key', ERASED_ROUNDS, translate, feed, newFeed),
-    ),
-    ...ofFeeds(([feed, newFeed]) => keyed('event_keys', 'event_key', EVENT_KEYS, translate, feed, newFeed)),
+    stepOf('attribution_versions', 'attribution_versions', ATTRIBUTION_VERSIONS, ofFeeds),
+    ...byFeed('erased_rounds', 'round_key', ERASED_ROUNDS),
+    ...byFeed('event_keys', 'event_key', EVENT_KEYS),
     // History finds a verdict_id by ranges of blocks: rows in another order would be in many ranges.
-    ...ofMonths('history', (range, month) => ({
-      ...whole(`history ${month}`, 'history', HISTORY, translate, [
-        `feed_no in (${from.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
-        `feed_no in (${to.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
-      ]),
-      order: 'verdict_id',
-    })),
-    ...ofMonths('resends', (range, month) =>
-      whole(`resends ${month}`, 'resends', RESENDS, translate, [
-        `feed_no in (${from.join()}) and received_at ${range.replace('%time', 'received_at')}`,
-        `feed_no in (${to.join()}) and received_at ${range.replace('%time', 'received_at')}`,
-      ]),
-    ),
-    ...ofMonths('unstored', (range, month) =>
-      whole(`unstored ${month}`, 'unstored', UNSTORED, translate, [
-        `${isIn('partition_no', maps.partitions.map(first))} and received_at ${range.replace('%time', 'received_at')}`,
-        `${isIn('partition_no', maps.partitions.map(second))} and received_at ${range.replace('%time', 'received_at')}`,
-      ]),
-    ),
-    ...ofMonths('faults', (range, month) =>
-      whole(`faults ${month}`, 'faults', FAULTS, translate, [
-        `feed_no in (${from.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
-        `feed_no in (${to.join()}) and decided_at ${range.replace('%time', 'decided_at')}`,
-      ]),
-    ),
-    whole('panics', 'panics', PANICS, translate, [panicsOf(from), panicsOf(to)]),
+    ...byMonth('history', 'decided_at', HISTORY).map((step) => ({ ...step, order: 'verdict_id' })),
+    ...byMonth('resends', 'received_at', RESENDS),
+    ...byMonth('unstored', 'received_at', UNSTORED, ({ partitions }) => isIn('partition_no', partitions)),
+    ...byMonth('faults', 'decided_at', FAULTS),
+    stepOf('panics', 'panics', PANICS, ({ feeds }) => panicsOf(feeds)),
   ];
 }
 
-const first = ([no]: NumberPair) => no;
-const second = ([, no]: NumberPair) => no;
+const ofFeeds: Condition = ({ feeds }) => isIn('feed_no', feeds);
 
-const isIn = (column: string, numbers: readonly number[]) =>
-  numbers.length === 0 ? 'false' : `${column} in (${numbers.join()})`;
+function isIn(column: string, numbers: readonly number[]): string {
+  return numbers.length === 0 ? 'false' : `${column} in (${numbers.join()})`;
+}
 
 /** Panics have no feed. Their verdicts do, and both rows have the time of one transaction. */
 export function panicsOf(feeds: readonly number[]): string {
@@ -224,41 +231,6 @@ const ATTRIBUTION_VERSIONS: Columns = {
 };
 const ERASED_ROUNDS: Columns = { feed_no: 'feed', round_key: null };
 const PANICS: Columns = { verdict_id: null, decided_at: null, error: null, payload: null };
-
-function keyed(
-  table: string,
-  key: string,
-  columns: Columns,
-  translate: Translations,
-  feed: number,
-  newFeed: number,
-): CopyStep {
-  const step = whole(`${table} ${newFeed}`, table, columns, translate, [
-    `feed_no = ${feed}`,
-    `feed_no = ${newFeed}`,
-  ]);
-  return { ...step, key: { column: key, feedNo: feed } };
-}
-
-function whole(
-  name: string,
-  table: string,
-  columns: Columns,
-  translate: Translations,
-  [where, targetWhere]: readonly [string, string],
-): CopyStep {
-  const names = Object.keys(columns);
-  const read = Object.entries(columns).map(([column, translation]) =>
-    translation === null ? column : `${translate[translation]} as ${column}`,
-  );
-  return {
-    name,
-    table,
-    columns: names,
-    source: `select ${read.join(', ')} from promo_store.${table} where ${where}`,
-    target: `select ${names.join(', ')} from promo_store.${table} where ${targetWhere}`,
-  };
-}
 
 /** Expressions that read a column in the leaving store. */
 function translations(maps: NumberMaps): Translations {

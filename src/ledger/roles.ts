@@ -35,7 +35,7 @@ const STATUS = [
 /** The columns of a verdict that name no player. */
 const VERDICT = `operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now, source_timestamp`;
-/** The functions of the horizon, up to which a fold reads, and of the summaries by which it finds verdicts. */
+/** The functions of the horizon, up to which a fold reads, and of the summaries that find verdicts. */
 const HORIZON = [
   ...['promo.safe_up_to(interval)', 'promo.lineage()', 'promo_store.last_batch()'],
   ...['promo_store.complete_history_since()', 'promo_store.summarize_history(int)'],

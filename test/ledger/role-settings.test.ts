@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../dev/servers/deadline';
-import { changeStore } from '../../src/ledger/move-phases';
+import { changeStore } from '../../src/ledger/move-stores';
 import {
   aBet,
   aDeposit,

@@ -5,13 +5,8 @@ import { DONE } from '../../cli/exit-codes';
 import { explain, Unable } from '../../cli/explain-error';
 import { type Options, requestedBy, wrongOption } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
-import {
-  cancelMove,
-  type MovedPosition,
-  type MoveRequest,
-  moveOperator,
-  planMove,
-} from '../../ledger/move-operator';
+import { cancelMove, type MovedPosition, moveOperator, planMove } from '../../ledger/move-operator';
+import type { MoveRequest } from '../../ledger/move-states';
 import { isOfReceivingStore } from '../../ledger/move-stores';
 import { counted } from '../../lib/printable';
 import type { StoreAccess } from '../../postgres/pool';
