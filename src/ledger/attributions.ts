@@ -1,7 +1,7 @@
 /** Attributions in the store: sets and corrects the credited players of rounds (docs/rules.md, B1-B9). */
 import type { Attribution } from '../domain/attribution';
 import type { StoreAccess } from '../postgres/pool';
-import { inStore, type Requester } from './operations';
+import { inStore, type Requester } from './in-store';
 
 /** The most attributions of one transaction, for which an erasure waits. */
 export const ATTRIBUTIONS_AT_ONCE = 2_000;

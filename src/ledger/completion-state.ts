@@ -1,6 +1,6 @@
 /** How far completions are published, for `status`. */
 import type { StoreAccess } from '../postgres/pool';
-import { inStore, READ_TIMEOUT_MS } from './operations';
+import { inStore, READ_TIMEOUT_MS } from './in-store';
 
 export interface HeldBackOperator {
   readonly operatorId: string;

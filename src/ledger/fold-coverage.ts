@@ -1,6 +1,6 @@
 /** How far the results of each fold are, for `status`. */
 import type { StoreAccess } from '../postgres/pool';
-import { inStore, READ_TIMEOUT_MS } from './operations';
+import { inStore, READ_TIMEOUT_MS } from './in-store';
 
 export const FOLDS = ['rollups', 'pseudonyms', 'promotions'] as const;
 export type FoldName = (typeof FOLDS)[number];

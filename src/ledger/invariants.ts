@@ -3,7 +3,7 @@
  * offsets up to which partitions are decided.
  */
 import type { StoreAccess } from '../postgres/pool';
-import { CHECK_TIMEOUT_MS, inStore } from './operations';
+import { CHECK_TIMEOUT_MS, inStore } from './in-store';
 
 const SNAPSHOT = { timeoutMs: CHECK_TIMEOUT_MS, isSnapshot: true };
 

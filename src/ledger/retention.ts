@@ -1,6 +1,6 @@
 /** The store's side of retention: drops months that are over, and forgets what only they have needed. */
 import type { StoreAccess } from '../postgres/pool';
-import { inStore, READ_TIMEOUT_MS, type Requester } from './operations';
+import { inStore, READ_TIMEOUT_MS, type Requester } from './in-store';
 
 /** The deadline of a drop. Dropped rows are counted first. */
 const DROP_TIMEOUT_MS = 30 * 60_000;
@@ -141,6 +141,20 @@ export async function forgetDroppedPseudonyms(database: string | StoreAccess): P
   return sum;
 }
 
+/** Rows of one transaction. */
+const FORGET_SUMS = 20_000;
+
+/**
+ * Deletes the daily sums of players of dropped months. Counts of players stay.
+ *
+ * @returns their number
+ * @throws StoreError
+ */
+export function forgetDroppedPlayerSums(database: string | StoreAccess): Promise<number> {
+  const text = 'select promo.forget_dropped_player_sums($1)::text';
+  return untilNone(database, text, [FORGET_SUMS]);
+}
+
 /** The number of calls in one transaction. */
 const FORGET_CALLS = 10_000;
 
@@ -157,18 +171,19 @@ export function forgetWalletCalls(
   leastMonths: number,
 ): Promise<number> {
   const text = `select promo.forget_wallet_calls(least($1::date at time zone 'utc', now() - make_interval(months => $2)), $3)::text`;
-  return untilNone(database, DROP_TIMEOUT_MS, text, [firstKept, leastMonths, FORGET_CALLS]);
+  return untilNone(database, text, [firstKept, leastMonths, FORGET_CALLS]);
 }
 
 /** Runs a statement that returns how many rows it deleted, until there are none. @returns their number */
-export async function untilNone(
+async function untilNone(
   database: string | StoreAccess,
-  timeoutMs: number,
   text: string,
   values: readonly unknown[],
 ): Promise<number> {
   for (let sum = 0; ; ) {
-    const [[gone] = []] = await inStore(database, { timeoutMs }, (query) => query(text, values));
+    const [[gone] = []] = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS }, (query) =>
+      query(text, values),
+    );
     if (Number(gone) === 0) return sum;
     sum += Number(gone);
   }

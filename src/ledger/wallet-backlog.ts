@@ -1,7 +1,7 @@
 /** The calls of operators' wallets that are not over, in numbers: for `status`, and for the metrics. */
 import type { StoreAccess } from '../postgres/pool';
 import { inTransaction, type Statement, type Store } from '../postgres/transaction';
-import { inStore, READ_TIMEOUT_MS } from './operations';
+import { inStore, READ_TIMEOUT_MS } from './in-store';
 
 export interface WalletBacklog {
   /** Calls whose next attempt is planned, due or in flight. */

@@ -1,6 +1,6 @@
 /** The views and functions for analysts: facts, faults, rounds, months, erasures, reasons, explanations. */
 import { DEAD_LETTER_REASONS, REASONS, usesIdUp } from '../../src/domain/verdict/reasons';
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import {
   aBet,
   aDeposit,

@@ -1,5 +1,5 @@
 /** Attributions are erased with either player, dropped with their month, and checked by an invariant. */
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import {
   dropMonthsBefore,
   forgetDroppedAttributions,

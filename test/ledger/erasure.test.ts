@@ -5,8 +5,8 @@
 import { join } from 'node:path';
 import { inRun } from '../../dev/long-run';
 import { until } from '../../dev/servers/deadline';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { migrationNames, runMigrations } from '../../src/ledger/migrate';
-import { erasePlayer } from '../../src/ledger/operations';
 import { dropMonthsBefore, forgetDroppedPlayers } from '../../src/ledger/retention';
 import { grantRoles } from '../../src/ledger/roles';
 import {

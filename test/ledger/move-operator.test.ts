@@ -3,11 +3,11 @@
 import { until } from '../../dev/servers/deadline';
 import { explain } from '../../src/cli/explain-error';
 import type { ReferenceDocument } from '../../src/domain/reference';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { cancelMove, moveOperator, planMove } from '../../src/ledger/move-operator';
 import type { MoveRequest } from '../../src/ledger/move-states';
 import { isOfReceivingStore } from '../../src/ledger/move-stores';
 import { copySteps } from '../../src/ledger/moved-rows';
-import { erasePlayer } from '../../src/ledger/operations';
 import { applyPromotions } from '../../src/promotion-store/documents';
 import { attributeAll } from '../support/attributions';
 import { aRollupFold, foldAll } from '../support/folds';

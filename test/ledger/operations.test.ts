@@ -1,12 +1,9 @@
 /** The effect of operations on the store: erased players, dropped months, each with its line in the log. */
-import {
-  beginOperation,
-  endOperation,
-  erasePlayer,
-  inStore,
-  readVersions,
-} from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
+import { inStore } from '../../src/ledger/in-store';
+import { beginOperation, endOperation } from '../../src/ledger/operation-log';
 import { dropMonthsBefore, planRetention } from '../../src/ledger/retention';
+import { readVersions } from '../../src/ledger/stored-state';
 import {
   aBet,
   aDeposit,

@@ -3,7 +3,7 @@ import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { verifyPromotionsPart } from '../../src/commands/promotions/verify';
 import type { Fold } from '../../src/fold/fold';
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { grantRoles, type Role } from '../../src/ledger/roles';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import type { Reader } from '../../src/postgres/transaction';

@@ -1,6 +1,6 @@
 /** Promotions whose months retention drops, also in the middle of a rebuild. */
 import { until } from '../../dev/servers/deadline';
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { dropMonthsBefore, planRetention } from '../../src/ledger/retention';
 import { inSnapshot } from '../../src/postgres/snapshot';
 import { recountPromotions } from '../../src/promotion-store/recount';

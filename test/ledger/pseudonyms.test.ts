@@ -5,7 +5,7 @@ import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
 import { until } from '../../dev/servers/deadline';
 import { type Fold, makeFold, type Results } from '../../src/fold/fold';
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { dropMonthsBefore, forgetDroppedPseudonyms } from '../../src/ledger/retention';
 import { grantRoles } from '../../src/ledger/roles';
 import { asPseudonymKey, type PseudonymKey, pseudonymOf } from '../../src/pseudonyms/pseudonym';

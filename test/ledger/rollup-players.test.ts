@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inRun } from '../../dev/long-run';
 import { makeRandom } from '../../dev/random';
-import { erasePlayer } from '../../src/ledger/operations';
-import { forgetDroppedPlayerSums } from '../../src/ledger/player-sums';
+import { erasePlayer } from '../../src/ledger/erasure';
+import { forgetDroppedPlayerSums } from '../../src/ledger/retention';
 import { aRollupFold, foldAll } from '../support/folds';
 import {
   aBet,

@@ -4,7 +4,7 @@ import type { ReferenceDocument } from '../../src/domain/reference';
 import { makeIntake } from '../../src/intake/intake';
 import { feedOfConnection } from '../../src/ledger/attributions';
 import { makeLedger } from '../../src/ledger/decide-batch';
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { makeReferences, TestMarkChanged } from '../../src/ledger/reference-store';
 import { grantRoles } from '../../src/ledger/roles';
 import { followVerdicts } from '../../src/ledger/verdict-tail';

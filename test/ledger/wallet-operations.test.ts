@@ -1,5 +1,5 @@
 /** Operations on wallet calls: their numbers, retention, and the erasure of a player. */
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { forgetWalletCalls } from '../../src/ledger/retention';
 import { readWalletBacklog, sampleWalletBacklog } from '../../src/ledger/wallet-backlog';
 import type { CallChange } from '../../src/wallet/call-change';

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findPython } from '../../dev/python';
 import { until } from '../../dev/servers/deadline';
-import { erasePlayer } from '../../src/ledger/operations';
+import { erasePlayer } from '../../src/ledger/erasure';
 import { grantRoles } from '../../src/ledger/roles';
 import { type Dbt, makeDbt } from '../support/dbt';
 import { aRollupFold, foldAll } from '../support/folds';

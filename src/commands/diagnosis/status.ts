@@ -17,7 +17,7 @@ import {
   readBalance,
   readVersions,
   type StoredVersions,
-} from '../../ledger/operations';
+} from '../../ledger/stored-state';
 import { readWalletBacklog, type WalletBacklog } from '../../ledger/wallet-backlog';
 import { ageOf, NEVER, systemClock } from '../../lib/clock';
 import { elapsedText, rounded } from '../../lib/duration';

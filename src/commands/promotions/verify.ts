@@ -6,7 +6,7 @@ import { DONE, FAILED } from '../../cli/exit-codes';
 import { integerOf, type Options } from '../../cli/option-values';
 import { printLines } from '../../cli/output';
 import { readConfig } from '../../config/config';
-import { CHECK_TIMEOUT_MS } from '../../ledger/operations';
+import { CHECK_TIMEOUT_MS } from '../../ledger/in-store';
 import { counted } from '../../lib/printable';
 import type { StoreAccess } from '../../postgres/pool';
 import { inSnapshot } from '../../postgres/snapshot';

@@ -23,7 +23,7 @@ import type { Encode } from '../../kafka/partition-batches';
 import { encodeMessages, makeProducer, type Producer, RecordsRefused } from '../../kafka/producer';
 import type { StreamRecord } from '../../kafka/protocol/record';
 import type { OutgoingMessage } from '../../kafka/protocol/record-batch-writer';
-import { beginOperation } from '../../ledger/operations';
+import { beginOperation } from '../../ledger/operation-log';
 import { counted } from '../../lib/printable';
 import { keyOf } from '../../lib/topic-partition';
 import { identityOf, type Letter, readLetter, replayedHeaders } from '../../publishing/dead-letters';

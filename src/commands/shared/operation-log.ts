@@ -1,7 +1,7 @@
 /** The log of operations, as commands write it. */
 
 import { explainShortly } from '../../cli/explain-error';
-import { endOperation } from '../../ledger/operations';
+import { endOperation } from '../../ledger/operation-log';
 import type { StoreAccess } from '../../postgres/pool';
 
 /**

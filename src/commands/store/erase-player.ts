@@ -3,7 +3,7 @@ import { DONE } from '../../cli/exit-codes';
 import { type Options, requestedBy } from '../../cli/option-values';
 import { playerOf } from '../../cli/player-input';
 import { readConfig } from '../../config/config';
-import { erasePlayer } from '../../ledger/operations';
+import { erasePlayer } from '../../ledger/erasure';
 import { counted } from '../../lib/printable';
 
 /** Rows of one transaction, which locks the rounds of its events while it lasts. */

@@ -9,7 +9,7 @@ import { integerOf, type Options, requestedBy } from '../../cli/option-values';
 import { printLines, printText } from '../../cli/output';
 import { readConfig } from '../../config/config';
 import type { ReferenceDocument } from '../../domain/reference';
-import { beginOperation } from '../../ledger/operations';
+import { beginOperation } from '../../ledger/operation-log';
 import {
   applyReference,
   readReferenceHistory,

@@ -4,10 +4,10 @@ import { Unable } from '../../cli/explain-error';
 import { integerOf, type Options, requestedBy } from '../../cli/option-values';
 import { readConfig } from '../../config/config';
 import { LIMITS } from '../../contract/limits';
-import { forgetDroppedPlayerSums } from '../../ledger/player-sums';
 import {
   dropMonthsBefore,
   forgetDroppedAttributions,
+  forgetDroppedPlayerSums,
   forgetDroppedPlayers,
   forgetDroppedPseudonyms,
   forgetWalletCalls,

@@ -2,7 +2,7 @@
 import { assess, type Facts, lookAgain } from '../../../../src/commands/diagnosis/status';
 import { describeReport } from '../../../../src/commands/diagnosis/status-report';
 import { describeConfig } from '../../../../src/config/config';
-import { onCluster } from '../../../../src/ledger/operations';
+import { onCluster } from '../../../../src/ledger/stored-state';
 
 const value = <T>(value: T) => ({ value });
 const at = { topic: 't', partition: 0 };
