@@ -13,11 +13,13 @@ import {
   freshStore,
   type TestPartition,
   type TestStore,
+  withClient,
 } from '../support/ledger';
 import { ledgerEntries } from '../support/ledger-entries';
 import { eventBytes, FLOWS, feedOf, VERSIONS } from '../support/promotion-feeds';
 import { applyDefinitions, foldPromotions } from '../support/promotion-progress';
 import { definitionsOf, versionsOf } from '../support/promotions';
+import { dropRoles, makeRole } from '../support/roles';
 
 let store: TestStore;
 let acme: TestPartition;
@@ -189,7 +191,6 @@ test('promo.why_not and promo.explain_progress say why an event counts or not [P
   expect((await why('b3'))[0]).toEqual(['bets', 'f', 'game_not_listed']);
   expect((await why('bad'))[0]).toEqual(['bets', 'f', 'no_entry']);
   expect((await why('never'))[0]).toEqual(['bets', 'f', 'no_entry']);
-  expect(await store.rows(`select * from promo.why_not('nowhere', 'b1')`)).toEqual([]);
   expect(await store.value(`select why from promo.why_not('acme', 'bad') where promotion_id = 'bets'`)).toBe(
     'The event was rejected as bad_amount: promo.explain(feed, event) has the remedy.',
   );
@@ -215,7 +216,101 @@ test('promo.why_not and promo.explain_progress say why an event counts or not [P
   ]);
   const nothing = ['The player has no event that the promotion could count.'];
   expect(await text(`promo.explain_progress_with_player('acme', 'bets', null)`)).toEqual(nothing);
-  expect(await text(`promo.explain_progress('acme', 'bets', 'no-pseudonym')`)).toEqual(nothing);
+  expect(await text(`promo.explain_progress('acme', 'bets', 'no-pseudonym')`)).toEqual([
+    "The operator 'acme' has no player with the pseudonym 'no-pseudonym'.",
+  ]);
+});
+
+describe('a name that there is not', () => {
+  const OF_PROMOTIONS = [
+    `promo.leaderboard('OPERATOR', 'PROMOTION')`,
+    `promo.leaderboard_with_players('OPERATOR', 'PROMOTION')`,
+    `promo.promotion_entries('OPERATOR', 'PROMOTION', '-infinity')`,
+    `promo.promotion_entries_with_players('OPERATOR', 'PROMOTION', '-infinity')`,
+    `promo.promotion_misses('OPERATOR', 'PROMOTION', '-infinity')`,
+  ];
+  const refusal = (query: string) =>
+    store.pool.query(query).then(
+      () => null,
+      (error: unknown) => ['code', 'message', 'hint'].map((name) => Reflect.get(Object(error), name)),
+    );
+  const race = 'id: race, type: leaderboard, points: [{ counts: bet, per: { EUR: "1.00" }, points: 2 }]';
+  const bets = 'id: bets, type: bet_count, target: 2';
+  const INVALID = '22023';
+
+  test.each(OF_PROMOTIONS)(
+    'is refused by %s, with the nearest names; a known one may have no row [P18]',
+    async (call) => {
+      const of = (operator: string, promotion: string) =>
+        `select * from ${call.replace('OPERATOR', operator).replace('PROMOTION', promotion)}`;
+      expect(await refusal(of('acme', 'bets'))).toEqual([
+        ...[INVALID, "the operator 'acme' has no promotion 'bets'", 'Apply a file of promotions first.'],
+      ]);
+      await apply(race, bets);
+      expect(await refusal(of('acme', 'rase'))).toEqual([
+        ...[INVALID, "the operator 'acme' has no promotion 'rase'", "Use one of: 'race', 'bets'."],
+      ]);
+      expect(await refusal(of('bravo', 'race'))).toEqual([
+        ...[INVALID, "the operator 'bravo' has no promotion 'race'", 'Apply a file of promotions first.'],
+      ]);
+      expect(await refusal(of('acne', 'race'))).toEqual([
+        ...[INVALID, "there is no operator 'acne'", expect.stringMatching(/^Use one of: 'acme', .*'bravo'/)],
+      ]);
+      for (const known of ['race', 'bets']) expect(await store.rows(of('acme', known))).toEqual([]);
+    },
+  );
+
+  test('is refused by functions that take a feed, and by those that change something [P18]', async () => {
+    await apply(bets);
+    const nearest = expect.stringMatching(/^Use one of: 'acme', /);
+    expect(await refusal(`select * from promo.why_not('acne', 'b1')`)).toEqual([
+      ...[INVALID, "there is no feed 'acne'", nearest],
+    ]);
+    for (const [call, prefix] of [
+      [`erase_player('acne', 'p')`, ''],
+      [`attribute_round('acne', 'r', 'p')`, 'InvalidArgument: '],
+      [`correct_attribution('acne', 'r', 'p', 'q', 'a test')`, 'InvalidArgument: '],
+    ])
+      expect(await refusal(`select promo.${call}`)).toEqual([
+        ...[INVALID, `${prefix}there is no operator 'acne'`, nearest],
+      ]);
+  });
+
+  test('lists ten of many promotions, the nearest first [P18]', async () => {
+    await apply(...Array.from({ length: 12 }, (_, n) => `id: p-${n + 10}, type: bet_count, target: 2`));
+    const [, , hint] = (await refusal(`select * from promo.leaderboard('acme', 'p-2l')`)) ?? [];
+    expect(hint).toMatch(
+      /^Use one of: 'p-20', 'p-21', 'p-10', .*, 'p-17', and others of promo.promotions\.$/,
+    );
+  });
+
+  test('lists no names to a role that may not read those of all operators [P18]', async () => {
+    await apply(bets);
+    const role = await makeRole(store.url, 'one_operator');
+    await store.pool.query(
+      `grant usage on schema promo to ${role.name}; grant execute on function promo.leaderboard(text, text, text, int) to ${role.name}`,
+    );
+    const hintAs = async (url: string, begin: string, operator: string) =>
+      withClient(url, async (client) => {
+        await client.query(begin);
+        return client.query(`select * from promo.leaderboard('${operator}', 'bet')`).then(
+          () => null,
+          (error: unknown) => Reflect.get(Object(error), 'hint'),
+        );
+      });
+    try {
+      for (const [url, begin] of [
+        [role.url, 'select 1'],
+        [store.url, `set role ${role.name}`],
+      ] as const) {
+        expect(await hintAs(url, begin, 'acme')).toBe('promo.promotions has the names.');
+        expect(await hintAs(url, begin, 'acne')).toBe('promo.connections has the names.');
+      }
+      expect(await hintAs(store.url, 'select 1', 'acme')).toBe("Use one of: 'bets'.");
+    } finally {
+      await dropRoles(store.url, [role.name]);
+    }
+  });
 });
 
 test('the story of a streak names its days, and windows come in their order [P18]', async () => {

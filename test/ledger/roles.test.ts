@@ -13,6 +13,8 @@ import {
   TestStore,
   withClient,
 } from '../support/ledger';
+import { applyDefinitions } from '../support/promotion-progress';
+import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
 
 const ROLES = [
@@ -42,6 +44,7 @@ beforeAll(async () => {
     .partition('acme')
     .read(aBet({ event_id: 'a' }), aBet({ event_id: 'a' }), aRefund(), null, aBet({ event_id: 'b' }));
   await store.value(`select promo.attribute_round('acme', 'r-8', 'p-8')`);
+  await applyDefinitions(store.pool, definitionsOf('id: race, type: bet_count, target: 2'));
   // A past month, to be dropped.
   await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
     for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
