@@ -49,6 +49,8 @@ export interface Cause {
   /** The name that kafkajs gives to a broker's error code. */
   readonly type: string;
   readonly path: string;
+  /** The remedy that Postgres, or one of our functions in it, adds to its message. */
+  readonly hint: string;
 }
 
 /** The error, its causes, and the errors in an AggregateError. */
@@ -62,7 +64,7 @@ export function causesOf(error: unknown, depth = 0): Cause[] {
   return [
     {
       ...{ name: text('name'), message: text('message') },
-      ...{ code: text('code'), type: text('type'), path: text('path') },
+      ...{ code: text('code'), type: text('type'), path: text('path'), hint: text('hint') },
     },
     ...causesOf(Reflect.get(error, 'cause'), depth + 1),
     ...(Array.isArray(attempts) ? attempts.flatMap((attempt) => causesOf(attempt, depth + 1)) : []),
@@ -244,7 +246,7 @@ function postgresTrouble(chain: readonly Cause[]): string | undefined {
     return `Postgres cannot be reached: ${plain.message}. Turn ssl on in Postgres, or set DATABASE_SSL_MODE to disable.`;
   const answer = chain.find(({ code }) => /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code));
   if (answer !== undefined) {
-    return `Postgres answered: ${answer.message}. ${postgresRemedy(answer.code, answer.message)}`;
+    return `Postgres answered: ${answer.message}. ${postgresRemedy(answer)}`;
   }
   if (chain.some(({ message }) => /client password must be a string/.test(message)))
     return 'Postgres requires a password, and none is set. Set DATABASE_PASSWORD, or add the password to DATABASE_URL.';

@@ -96,10 +96,17 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   ['57P03', null, 'Try again in a moment.'],
 ];
 
-/** @returns the remedy, or the code itself if no remedy is known */
-export function postgresRemedy(sqlState: string, message: string): string {
-  const row = POSTGRES.find(([code, words]) => code === sqlState && (words === null || words.test(message)));
-  return row?.[2] ?? `SQLSTATE ${sqlState}.`;
+/** An answer of Postgres. The hint is empty where it has none. */
+interface PostgresAnswer {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** @returns our remedy, else that of Postgres, else the code itself */
+export function postgresRemedy({ code, message, hint }: PostgresAnswer): string {
+  const row = POSTGRES.find(([state, words]) => state === code && (words === null || words.test(message)));
+  return row?.[2] ?? (hint === '' ? `SQLSTATE ${code}.` : hint);
 }
 
 const ACLS = 'docs/security.md lists the ACLs';

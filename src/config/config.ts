@@ -18,7 +18,11 @@ import { webhookSettings } from './webhook';
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   constructor(readonly faults: readonly ConfigFault[]) {
-    super(faults.map(({ setting, problem, remedy }) => `${setting}: ${problem}. ${remedy}.`).join('\n'));
+    super(
+      faults
+        .map(({ setting, problem, remedy }) => `${setting}: ${problem}. ${remedy.replace(/[^?]$/, '$&.')}`)
+        .join('\n'),
+    );
   }
 }
 

@@ -85,12 +85,18 @@ export interface FollowedConnections {
   readonly count: number;
   /** Of them, the connections for tests. */
   readonly tests: number;
+  /** All connections in force, where none fits. */
+  readonly others: readonly { readonly operator: string; readonly connection: string }[];
 }
 
 const CONNECTIONS = {
   name: 'followed_connections',
   text: `select count(*), count(*) filter (where is_test) from promo.connections
 where ($1::text is null or operator_id = $1) and ($2::text is null or connection_id = $2)`,
+};
+const ALL_CONNECTIONS = {
+  name: 'all_connections',
+  text: 'select operator_id, connection_id from promo.connections order by 1, 2',
 };
 
 /** @throws StoreError */
@@ -99,8 +105,13 @@ export async function followedConnections(
   filters: VerdictFilters,
 ): Promise<FollowedConnections> {
   const { operator = null, connection = null } = filters;
-  const [row] = await inTransaction(store, (session) => session.query(CONNECTIONS, [operator, connection]));
-  return { count: Number(row?.[0]), tests: Number(row?.[1]) };
+  return inTransaction(store, async (session) => {
+    const [row] = await session.query(CONNECTIONS, [operator, connection]);
+    const [count, tests] = [Number(row?.[0]), Number(row?.[1])];
+    const all = count > 0 ? [] : await session.query(ALL_CONNECTIONS);
+    const others = all.map(([of, id]) => ({ operator: of ?? '', connection: id ?? '' }));
+    return { count, tests, others };
+  });
 }
 
 /** The store cannot say which transactions are in flight. */

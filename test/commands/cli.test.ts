@@ -180,6 +180,12 @@ describe('the program', () => {
     const piped = await run([...preview, '-'], {}, readFileSync(events ?? ''));
     expect(piped).toMatchObject({ code: 0, errors: '' });
     expect(piped.output).toMatch(/^-: 15 events: 15 accepted/);
+    expect(await run([...preview, events ?? '', '--operator', 'acne'])).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining(
+        '--operator: names acne, which has no promotion in FILE. Did you mean acme?\n',
+      ),
+    });
     expect(await run([...preview, events ?? '', '--attributions', '-'])).toMatchObject({
       code: 2,
       errors: 'there is no file -\n',

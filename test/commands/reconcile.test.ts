@@ -166,11 +166,7 @@ test('of two events with one id that never came, the first is sent again and the
   }));
 
 test.each([
-  [
-    'an unknown connection',
-    ['--connection', 'nobody'],
-    /no connection nobody\. Its connections: acme-stream/,
-  ],
+  ['an unknown connection', ['--connection', 'nobody'], /no connection nobody\. Use one of acme-stream/],
   ['an output that is FILE', ['--resend', '{dir}/events.ndjson'], /--resend: names FILE itself/],
   ['two outputs in one file', ['--resend', '{dir}/x', '--mend', '{dir}/x'], /the same file as --resend/],
   ['an output in no directory', ['--mend', '{dir}/none/x'], /cannot be written \(ENOENT\)/],

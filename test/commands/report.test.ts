@@ -49,7 +49,7 @@ test('the figures are JSON on standard output', async () => {
 });
 
 test.each([
-  ['a time zone', ['--time-zone', 'Europe/Warsav'], 2, 'Did you mean Europe/Warsaw?'],
+  ['a time zone', ['--time-zone', 'Europe/Warsav'], 2, 'Did you mean Europe/Warsaw?\n'],
   ['a date', ['--from', '2026-02-30'], 2, '"2026-02-30" is no date'],
   ['a range', ['--from', '2026-01-02', '--to', '2026-01-01'], 1, 'The range ends before it begins'],
   ['an operator', ['--operator', 'acne'], 1, 'There is no operator acne. Did you mean acme?'],

@@ -92,8 +92,15 @@ test('tail warns where its conditions let no verdict come [T1]', () =>
       return /^warning: (.*)$/m.exec(tail.said.errors)?.[1] ?? null;
     };
     expect(await warningOf('--connection', HOOK)).toBeNull();
-    expect(await warningOf('--connection', 'none')).toMatch(/^no connection in force has these names/);
-    expect(await warningOf('--operator', 'none', '--connection', HOOK)).toMatch(/^no connection in force/);
+    expect(await warningOf('--connection', 'none')).toMatch(
+      /^no connection in force has these names, .* There is no connection none\. Use one of /,
+    );
+    expect(await warningOf('--operator', 'acne')).toMatch(
+      / There is no operator acne\. Did you mean acme\?$/,
+    );
+    expect(await warningOf('--operator', 'acme', '--connection', `${HOOK}k`)).toMatch(
+      / acme has no connection .*\. Did you mean /,
+    );
     expect(await warningOf('--connection', HOOK, '--test')).toMatch(/leave out --test$/);
   }));
 

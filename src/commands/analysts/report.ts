@@ -4,6 +4,7 @@ import { Unable } from '../../cli/explain-error';
 import { integerOf, type Options, readBoth, readTime, wrongOption } from '../../cli/option-values';
 import { printText } from '../../cli/output';
 import { packageVersion } from '../../cli/package-version';
+import { nameInstead } from '../../cli/unknown-name';
 import { openWholeFile } from '../../cli/whole-file';
 import { readConfig } from '../../config/config';
 import { nearest } from '../../lib/did-you-mean';
@@ -84,12 +85,9 @@ function explained(error: unknown): never {
   if (error instanceof UnusableRange) throw new Unable(error.message, { cause: error });
   if (!(error instanceof UnknownOperator)) throw error;
   const { operator, known } = error;
-  const near = nearest(operator, known, (name) => Math.max(2, name.length / 3));
   const remedy =
-    near !== undefined
-      ? `Did you mean ${near}?`
-      : known.length === 0
-        ? 'The reference data names none: run promo-intake reference apply.'
-        : `The reference data names ${known.slice(0, 20).join(', ')}.`;
+    known.length === 0
+      ? 'The reference data names none: run promo-intake reference apply.'
+      : nameInstead(operator, known);
   throw new Unable(`There is no operator ${operator}. ${remedy}`, { cause: error });
 }

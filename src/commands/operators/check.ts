@@ -15,6 +15,7 @@ import {
 import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
 import { openText } from '../../cli/open-text';
 import { isOutputLost, print } from '../../cli/output';
+import { nameInstead } from '../../cli/unknown-name';
 import type { Connection } from '../../domain/reference';
 import { printFileFaults } from '../shared/file-faults';
 import { readReferenceInput } from '../shared/reference-input';
@@ -69,8 +70,7 @@ async function readConnection({
   const connections = connectionsOf(parsed.document);
   const connection = connections.get(id);
   if (connection === undefined) {
-    const known = [...connections.keys()].join(', ') || 'none';
-    console.error(`${file} has no connection ${id}. Its connections: ${known}`);
+    console.error(`${file} has no connection ${id}. ${nameInstead(id, [...connections.keys()])}`);
   }
   return connection;
 }

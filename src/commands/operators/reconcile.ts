@@ -5,6 +5,7 @@
 import { resolve } from 'node:path';
 import { DONE, FAILED, USAGE } from '../../cli/exit-codes';
 import { wrongOption } from '../../cli/option-values';
+import { nameInstead } from '../../cli/unknown-name';
 import { openWholeFile, type WholeFile } from '../../cli/whole-file';
 import { readConfig } from '../../config/config';
 import type { Reference } from '../../domain/reference';
@@ -125,6 +126,5 @@ async function readReference(pool: PostgresPool): Promise<Reference> {
 }
 
 function unknownConnection(id: string, { connections }: Reference): string {
-  const known = [...connections.keys()].join(', ') || 'none';
-  return `--connection: the reference data has no connection ${id}. Its connections: ${known}`;
+  return `--connection: the reference data has no connection ${id}. ${nameInstead(id, [...connections.keys()])}`;
 }

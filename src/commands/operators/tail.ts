@@ -3,6 +3,7 @@
 import { DONE } from '../../cli/exit-codes';
 import { explainShortly } from '../../cli/explain-error';
 import { isOutputLost, print } from '../../cli/output';
+import { nameInstead } from '../../cli/unknown-name';
 import { readConfig } from '../../config/config';
 import { nameOf, REASONS } from '../../domain/verdict/reasons';
 import { isStoreAway } from '../../ledger/failures';
@@ -73,12 +74,27 @@ export async function tail(
 }
 
 /** Why no verdict can come. Null where one can. */
-function whySilent({ isTest = false }: VerdictFilters, { count, tests }: FollowedConnections): string | null {
+function whySilent(filters: VerdictFilters, { count, tests, others }: FollowedConnections): string | null {
+  const { isTest = false } = filters;
   if (count === 0)
-    return 'no connection in force has these names, so no verdict comes: correct --operator or --connection';
+    return `no connection in force has these names, so no verdict comes. ${unknownName(filters, others)}`;
   if (isTest && tests === 0) return 'the connections in force are not for tests: leave out --test';
   if (!isTest && tests === count) return 'the connections in force are for tests: add --test';
   return null;
+}
+
+function unknownName(
+  { operator, connection = '' }: VerdictFilters,
+  others: FollowedConnections['others'],
+): string {
+  if (others.length === 0) return 'Run promo-intake reference apply';
+  const operators = [...new Set(others.map((each) => each.operator))];
+  if (operator !== undefined && !operators.includes(operator))
+    return `There is no operator ${operator}. ${nameInstead(operator, operators)}`;
+  const own = others.filter((each) => operator === undefined || each.operator === operator);
+  const names = own.map((each) => each.connection);
+  const whose = operator === undefined ? 'There is' : `${operator} has`;
+  return `${whose} no connection ${connection}. ${nameInstead(connection, names)}`;
 }
 
 const REMEDIES: ReadonlyMap<string, string | null> = new Map(

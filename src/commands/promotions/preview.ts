@@ -11,6 +11,7 @@ import { Unable } from '../../cli/explain-error';
 import { openInput } from '../../cli/open-input';
 import { type Options, readTime, wrongOption } from '../../cli/option-values';
 import { printLines } from '../../cli/output';
+import { nameInstead } from '../../cli/unknown-name';
 import { parseInstant } from '../../domain/event/timestamp';
 import type { Connection, ReferenceDocument } from '../../domain/reference';
 import { judge } from '../../domain/verdict/judge';
@@ -162,11 +163,10 @@ function connectionOf(options: Options, reference: ReferenceDocument | undefined
   const connections = connectionsOf(reference);
   const connection = connections.get(id);
   if (connection === undefined) {
-    const known = [...connections.keys()].join(', ') || 'none';
     throw wrongOption(
       'connection',
       `names ${id}, which the reference data does not have`,
-      `Its connections: ${known}`,
+      nameInstead(id, [...connections.keys()]),
     );
   }
   if (connection.isTest === true)
@@ -195,6 +195,12 @@ function sourceOf(
       );
     return { operatorId: operator.id, feedId };
   }
+  if (given !== undefined && operators.length > 0 && !operators.includes(given))
+    throw wrongOption(
+      'operator',
+      `names ${given}, which has no promotion in FILE`,
+      nameInstead(given, operators),
+    );
   const [first, ...others] = operators;
   const operatorId = given ?? (others.length === 0 ? first : undefined);
   if (operatorId === undefined)

@@ -240,6 +240,7 @@ describe('an error that a person can resolve is a sentence with the remedy', () 
       /^0005\.sql got no lock in 120 s$/,
     ],
     ['any other answer', error('no', { code: '99X99' }), /^Postgres answered: no. SQLSTATE 99X99.$/],
+    ['its hint', error('no', { code: '99X99', hint: 'Do so.' }), /^Postgres answered: no. Do so.$/],
     [
       'no Kafka',
       error('retries', {

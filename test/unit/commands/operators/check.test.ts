@@ -335,9 +335,11 @@ operators:
     expect(output).not.toContain('brand and game rules');
   });
 
-  test('an unknown connection is wrong usage, and the known connections are listed', async () => {
+  test('an unknown connection is wrong usage, and the nearest or all connections are named', async () => {
     expect(await withRules('severel', aBet())).toEqual([2]);
-    expect(errors).toContain('has no connection severel. Its connections: several, solo');
+    expect(errors).toContain('has no connection severel. Did you mean several?');
+    expect(await withRules('nobody', aBet())).toEqual([2]);
+    expect(errors).toContain('has no connection nobody. Use one of several, solo');
   });
 
   test('faults of the reference data are reported, and nothing is checked', async () => {
