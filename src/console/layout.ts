@@ -2,7 +2,7 @@
 import { type Column, shownText, table } from '../markup/elements';
 import { type Html, html } from '../markup/html';
 import { linkTo, RANGES, type TimeRange, timeText } from './parameters';
-import type { ShownQuery } from './reader';
+import { QUERY_WITHIN_MS, type ShownQuery } from './reader';
 import { type OperatorScope, ownNameOf } from './scope';
 
 export interface Framed {
@@ -126,8 +126,13 @@ export function idForm(path: string, name: string, feed: string): Html {
 <label>Feed, if it is not your own one <input name="feed" value="${feed}" autocomplete="off"></label><button>Find</button></form>`;
 }
 
-/** Said in place of rows. */
-export const TOO_SLOW = html`<p class="warning" role="status">The database did not answer within 5 s, and the query was ended. Choose a shorter range of time.</p>`;
+const ENDED = `The database did not answer within ${QUERY_WITHIN_MS / 1_000} s, and the query was ended.`;
+
+/** In place of the rows of a range of time. */
+export const TOO_SLOW = html`<p class="warning" role="status">${ENDED} Choose a shorter range of time.</p>`;
+
+/** On a page of one event, round or promotion. What the page lacks may exist. */
+export const INCOMPLETE = html`<p class="warning" role="status">${ENDED} This page is incomplete: load it again in a minute.</p>`;
 
 /** The rows of a range of time, or why there are none. */
 export function rangeTable<R>(

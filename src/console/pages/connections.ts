@@ -46,7 +46,7 @@ export async function connectionsPage(reader: PageReader, { range }: Parameters)
       p95: decided?.p95 == null ? null : Math.max(0, Number(decided.p95)),
     };
   });
-  const isTooSlow = verdicts.isTooSlow || duplicates.isTooSlow;
+  const isTooSlow = verdicts.isTooSlow || duplicates.isTooSlow || registered.isTooSlow;
   const sources = new Map(registered.rows.map((row) => [row.connection_id, row]));
   return html`<p>Your connections of today, and earlier ones that sent in this time. Connections for tests are left out.</p>
 ${rangeChoice('/connections', range)}

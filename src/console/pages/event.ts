@@ -2,7 +2,7 @@
 import { ACCEPTED, duplicateRemedy, outcomeOf, REASONS, type ReasonInfo } from '../../domain/verdict/reasons';
 import { facts, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
-import { idForm, roundLink, shownTime } from '../layout';
+import { INCOMPLETE, idForm, roundLink, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { FoundRows, PageReader } from '../reader';
@@ -11,18 +11,24 @@ import type { Columns } from '../scope';
 export async function eventPage(reader: PageReader, { feed, id }: Parameters): Promise<Html> {
   if (id === null) return idForm('/event', 'event_id', feed);
   const named = { feed, event: id };
-  const [found] = (await reader.read(QUERIES.event, named)).rows;
-  const [key] = (await reader.read(QUERIES.eventKey, named)).rows;
+  const events = await reader.read(QUERIES.event, named);
+  const keys = await reader.read(QUERIES.eventKey, named);
   const deliveries = await reader.read(QUERIES.deliveriesOfEvent, named);
+  const [[found], [key]] = [events.rows, keys.rows];
   const reversals = found?.kind === 'refund' ? await reader.read(QUERIES.reversals, named) : undefined;
   const about = reasonNamed(key?.reason ?? found?.reason ?? null);
-  if (key === undefined && found === undefined) return neverDecided(id, feed);
+  if (key === undefined && found === undefined)
+    return events.isTooSlow || keys.isTooSlow
+      ? html`<p class="id">${shownText(id)}</p>${INCOMPLETE}`
+      : neverDecided(id, feed);
   return html`<p class="id">${shownText(id)}</p>
+${(events.isTooSlow || deliveries.isTooSlow || reversals?.isTooSlow) && INCOMPLETE}
 <p>${verdictTag(key?.verdict ?? found?.verdict ?? null)} ${about === undefined ? 'The event counts, unless its round is refunded.' : html`<code>${about.name}</code>: ${about.meaning}`}</p>
 ${about !== undefined && html`<p><strong>Your remedy:</strong> ${about.remedy}</p>`}
 ${
   found === undefined
-    ? html`<p class="note">The month of the verdict was dropped. Its verdict and reason are kept forever.</p>`
+    ? !events.isTooSlow &&
+      html`<p class="note">The month of the verdict was dropped. Its verdict and reason are kept forever.</p>`
     : facts([
         ['Kind', found.kind],
         ['Amount', found.amount === null ? null : `${found.amount} ${found.currency ?? ''}`],
@@ -41,9 +47,8 @@ ${
         ['Reference data', `version ${found.reference_version}`],
       ])
 }
-${reversals !== undefined && reversalsTable(reversals.rows)}
-<h2>Further deliveries</h2>
-${deliveriesOf(deliveries, about?.name ?? null)}`;
+${reversals !== undefined && !reversals.isTooSlow && reversalsTable(reversals.rows)}
+${!deliveries.isTooSlow && html`<h2>Further deliveries</h2>${deliveriesOf(deliveries, about?.name ?? null)}`}`;
 }
 
 function neverDecided(id: string, feed: string): Html {

@@ -2,7 +2,7 @@
 import { type Column, facts, numberText, shownText, table } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { PREVIEW_REASONS } from '../../promotions/preview';
-import { eventLink, rangeChoice, rangeTable, shownTime, TOO_SLOW } from '../layout';
+import { eventLink, INCOMPLETE, rangeChoice, rangeTable, shownTime } from '../layout';
 import { linkTo, type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
@@ -50,7 +50,7 @@ export async function promotionPage(reader: PageReader, parameters: Parameters):
   return html`<p class="id">${shownText(promotion)}</p>
 ${own !== undefined && stateOf(own)}
 <h2>Windows</h2>
-${windows.isTooSlow && TOO_SLOW}
+${windows.isTooSlow && INCOMPLETE}
 ${windows.rows.length === 0 && !windows.isTooSlow && html`<p>No player has progress yet.</p>`}
 ${
   windows.rows.length > 0 &&
@@ -68,7 +68,7 @@ ${
   )
 }
 <h2>Players</h2>
-${players.isTooSlow && TOO_SLOW}
+${players.isTooSlow && INCOMPLETE}
 ${players.rows.length === 0 && !players.isTooSlow && html`<p>None.</p>`}
 ${
   players.rows.length > 0 &&

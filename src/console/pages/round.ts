@@ -2,7 +2,7 @@
 import { durationText, facts, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { millisecondsOf } from '../../postgres/texts';
-import { eventLink, idForm, shownTime } from '../layout';
+import { eventLink, INCOMPLETE, idForm, shownTime } from '../layout';
 import { linkTo, type Parameters } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
@@ -12,18 +12,22 @@ export async function roundPage(reader: PageReader, { feed, id }: Parameters): P
   if (id === null) return idForm('/round', 'round_id', feed);
   const named = { feed, round: id };
   const events = await reader.read(QUERIES.roundEvents, named);
-  const sums = (await reader.read(QUERIES.round, named)).rows;
-  const anomalies = (await reader.read(QUERIES.roundAnomalies, named)).rows;
-  const [first] = sums;
-  if (first === undefined && events.rows.length === 0) return unknown(id, feed);
+  const sums = await reader.read(QUERIES.round, named);
+  const anomalies = await reader.read(QUERIES.roundAnomalies, named);
+  const isIncomplete = events.isTooSlow || sums.isTooSlow || anomalies.isTooSlow;
+  const [first] = sums.rows;
+  if (first === undefined && events.rows.length === 0)
+    return isIncomplete ? html`<p class="id">${shownText(id)}</p>${INCOMPLETE}` : unknown(id, feed);
   const feedId = feed === '' ? reader.scope.operator : `${reader.scope.operator}/${feed}`;
   return html`<p class="id">${shownText(id)}</p>
+${isIncomplete && INCOMPLETE}
 ${first !== undefined && stateOf(first, feedId, reader)}
-${anomalies.map(({ anomaly }) => html`<p class="warning"><code>${anomaly}</code>: ${anomalyText(anomaly)}</p>`)}
+${anomalies.rows.map(({ anomaly }) => html`<p class="warning"><code>${anomaly}</code>: ${anomalyText(anomaly)}</p>`)}
 <h2>Timeline</h2>
 ${
   events.rows.length === 0
-    ? html`<p class="note">The months of its events were dropped. The sums below are kept forever.</p>`
+    ? !events.isTooSlow &&
+      html`<p class="note">The months of its events were dropped. The sums below are kept forever.</p>`
     : table(
         'The events of the round, in the order in which they were decided',
         [
@@ -49,24 +53,24 @@ ${
       )
 }
 ${events.hasMore && html`<p class="note">There are more than ${events.rows.length} events.</p>`}
-${events.isTooSlow && html`<p class="warning">The database did not answer within 5 s.</p>`}
-<h2>Sums</h2>
-${table(
-  'Counted amounts by currency, before any refund',
-  [
-    { head: 'Currency', cell: ({ currency }) => currency ?? '-' },
-    { head: 'Bets', isNumber: true, cell: (row) => row.counted_bet },
-    { head: 'Wins', isNumber: true, cell: (row) => row.counted_win },
-    { head: 'Settled', isNumber: true, cell: (row) => row.counted_settled },
-    { head: 'Bets below the minimum', isNumber: true, cell: (row) => row.below_min_bet },
-  ],
-  sums,
-)}`;
+${
+  !sums.isTooSlow &&
+  html`<h2>Sums</h2>${table(
+    'Counted amounts by currency, before any refund',
+    [
+      { head: 'Currency', cell: ({ currency }) => currency ?? '-' },
+      { head: 'Bets', isNumber: true, cell: (row) => row.counted_bet },
+      { head: 'Wins', isNumber: true, cell: (row) => row.counted_win },
+      { head: 'Settled', isNumber: true, cell: (row) => row.counted_settled },
+      { head: 'Bets below the minimum', isNumber: true, cell: (row) => row.below_min_bet },
+    ],
+    sums.rows,
+  )}`
+}`;
 }
 
 function secondsBetween(first: string | null, at: string | null): string {
-  const [begin, end] = [first, at].map((time) => millisecondsOf(time));
-  return begin === undefined || end === undefined ? '' : durationText((end - begin) / 1_000);
+  return durationText((millisecondsOf(at) - millisecondsOf(first)) / 1_000);
 }
 
 interface State {
