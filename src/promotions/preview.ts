@@ -18,6 +18,17 @@ export const PREVIEW_REASONS = {
 } as const;
 export type PreviewReason = MissReason | 'round_refunded';
 
+/** The reasons of promo.miss_reasons, in its order. A preview has no promotion that was removed. */
+export const STORED_REASONS: Readonly<Record<string, string>> = {
+  removed: 'the promotion had been removed',
+  ...PREVIEW_REASONS,
+};
+
+/** The meaning of a stored reason. Null for one that only a newer version knows. */
+export function missMeaning(reason: string): string | null {
+  return STORED_REASONS[reason] ?? null;
+}
+
 /** Events that a promotion did not count for one reason. */
 export interface Misses {
   count: number;

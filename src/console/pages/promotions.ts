@@ -1,17 +1,12 @@
 /** The operator's promotions: all of them, one with its misses, and one player. Pure. */
 import { type Column, facts, numberText, shownText, table } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
-import { PREVIEW_REASONS } from '../../promotions/preview';
+import { missMeaning } from '../../promotions/preview';
 import { eventLink, INCOMPLETE, rangeChoice, rangeTable, shownTime } from '../layout';
 import { linkTo, type Parameters, timeText } from '../parameters';
 import { QUERIES } from '../queries';
 import type { PageReader } from '../reader';
 import type { Columns } from '../scope';
-
-const REASONS: Readonly<Record<string, string>> = {
-  ...PREVIEW_REASONS,
-  removed: 'the promotion had been removed',
-};
 
 type Shares = Columns<'below_half' | 'below_target' | 'reached'>;
 const SHARES: readonly Column<Shares>[] = [
@@ -105,7 +100,7 @@ ${rangeTable(completions, 'Completions by day', [
 <h2>Events that did not count</h2>
 ${rangeTable(misses, 'Events of this range that do not count, by reason', [
   { head: 'Reason', cell: ({ reason }) => html`<code>${reason}</code>` },
-  { head: 'Meaning', cell: ({ reason }) => REASONS[reason ?? ''] ?? null },
+  { head: 'Meaning', cell: ({ reason }) => missMeaning(reason ?? '') },
   { head: 'Events', isNumber: true, cell: ({ events }) => numberText(events) },
   { head: 'Newest', cell: ({ newest }) => shownTime(newest) },
   { head: 'Sample', cell: (row) => eventLink(reader.scope, row) },

@@ -2,16 +2,12 @@
 import { rankedBars, stackedBars } from '../../markup/chart';
 import { type Column, numberText, shareText, shownText, table } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
-import { PREVIEW_REASONS } from '../../promotions/preview';
+import { missMeaning } from '../../promotions/preview';
 import type { VerdictReport } from '../data';
 import type { PromotionFigures } from '../promotions';
 import { shortened, tooSlow, verdictAxis } from './shared';
 
 const MOST_ROWS = 60;
-const REASONS: Readonly<Record<string, string>> = {
-  ...PREVIEW_REASONS,
-  removed: 'the promotion had been removed',
-};
 
 export function promotionsSection(report: VerdictReport): Html {
   const { list, buckets } = report.promotions;
@@ -85,7 +81,7 @@ ${table(
   [
     { head: 'Promotion', cell: ({ promotion }) => html`<code>${shownText(promotion)}</code>` },
     { head: 'Reason', cell: ({ reason }) => html`<code>${shownText(reason)}</code>` },
-    { head: 'Meaning', cell: ({ reason }) => REASONS[reason] ?? null },
+    { head: 'Meaning', cell: ({ reason }) => missMeaning(reason) },
     { head: 'Events', isNumber: true, cell: ({ events: count }) => numberText(count) },
   ],
   shown.rows,
