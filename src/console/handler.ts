@@ -101,8 +101,6 @@ type Handle = (request: ConsoleRequest) => Promise<ConsoleAnswer>;
 export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
   const { tokens, wrongTokens, openPage, wallNow, clock, logger, metrics } = deps;
   const logLimited = limitLines(logger, clock);
-  /** The pages of the answers that have one, for the metrics. */
-  const pages = new WeakMap<ConsoleAnswer, string>();
   const nowSeconds = () => Math.floor(wallNow() / 1_000);
 
   /** Who asks; undefined for nobody, or an answer to a wrong token. */
@@ -117,21 +115,21 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
   function readToken(given: string, sender: string): OperatorScope | ConsoleAnswer {
     const seconds = wrongTokens.waitOf(sender);
     if (seconds > 0) {
-      const answer = signIn(429, `Too many wrong tokens came from your address. Try again in ${seconds} s.`);
-      return { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } };
+      const fault = `Too many wrong tokens came from your address. Try again in ${seconds} s.`;
+      return signIn(429, { fault, headers: { 'retry-after': String(seconds) } });
     }
     const scope = scopeOfToken(given, tokens());
     if (scope !== undefined) return scope;
     wrongTokens.note(sender);
     metrics.consoleWrongTokens.inc();
     logLimited(`token ${sender}`, { sender }, 'wrong token of the console');
-    return signIn(401, 'This token is not known. Ask support for the token of your operator.');
+    return signIn(401, { fault: 'This token is not known. Ask support for the token of your operator.' });
   }
 
   function startSession({ body, headers, sender }: ConsoleRequest): ConsoleAnswer {
     const site = headers['sec-fetch-site'] ?? 'none';
     if (site !== 'same-origin' && site !== 'none')
-      return signIn(403, 'The form of another page was sent. Sign in on this page.');
+      return signIn(403, { fault: 'The form of another page was sent. Sign in on this page.' });
     const form = new URLSearchParams(body);
     const token = (form.get('token') ?? '').trim();
     const scope = readToken(token, sender);
@@ -183,20 +181,20 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
     }
   }
 
-  async function answer(request: ConsoleRequest): Promise<ConsoleAnswer> {
+  /** @param onPage called with the path of the page that the answer shows */
+  async function answer(request: ConsoleRequest, onPage: (path: string) => void): Promise<ConsoleAnswer> {
     const { method, url } = request;
     const file = FILES.get(url);
     const isReading = method === 'GET' || method === 'HEAD';
     if (isReading && file !== undefined)
       return { status: 200, headers: { 'content-type': file[0] }, body: file[1] };
-    if (!URL.canParse(url, 'http://console')) return signIn(400, 'The address is not valid.');
+    if (!URL.canParse(url, 'http://console')) return signIn(400, { fault: 'The address is not valid.' });
     const address = new URL(url, 'http://console');
     if (method === 'POST' && address.pathname === '/sign-in') return startSession(request);
     if (method === 'POST' && address.pathname === '/sign-out')
       return redirect('/', `${COOKIE}=; Max-Age=0; ${COOKIE_RULES}`);
-    if (!isReading)
-      return { ...signIn(405, 'The console only reads.'), headers: { ...HTML, allow: 'GET, HEAD' } };
-    if (address.pathname === '/sign-in') return signIn(200, null, address.searchParams.get('to'));
+    if (!isReading) return signIn(405, { fault: 'The console only reads.', headers: { allow: 'GET, HEAD' } });
+    if (address.pathname === '/sign-in') return signIn(200, { to: address.searchParams.get('to') });
     const asker = identify(request);
     if (asker !== undefined && 'status' in asker) return asker;
     if (asker === undefined) return demandSignIn(request, address);
@@ -206,15 +204,16 @@ export function makeConsoleHandler(deps: ConsoleHandlerDeps): Handle {
         404,
         frame({ title: 'No such page', content: html`<p><a href="/">Overview</a></p>`, scope: asker }),
       );
-    const answered = await showPage(page, address, asker);
-    pages.set(answered, address.pathname);
-    return answered;
+    onPage(address.pathname);
+    return showPage(page, address, asker);
   }
 
   return async (request) => {
     const began = performance.now();
-    const answered = await answer(request);
-    const page = pages.get(answered) ?? 'other';
+    let page = 'other';
+    const answered = await answer(request, (path) => {
+      page = path;
+    });
     metrics.consoleRequests.inc({ page, status: String(answered.status) });
     metrics.consoleSeconds.observe({ page }, (performance.now() - began) / 1_000);
     return answered;
@@ -235,32 +234,38 @@ function redirect(location: string, cookie: string): ConsoleAnswer {
   return { status: 303, headers: { location, 'set-cookie': cookie }, body: '' };
 }
 
-/** @param to the page after the sign-in @param isFromElsewhere a link of another site sends no cookie */
+interface SignIn {
+  readonly fault?: string;
+  /** The page after the sign-in. */
+  readonly to?: string | null;
+  /** A link of another site sends no cookie. */
+  readonly isFromElsewhere?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The form of the sign-in. */
 function signIn(
   status: number,
-  fault: string | null,
-  to: string | null = '/',
-  isFromElsewhere = false,
+  { fault, to = '/', isFromElsewhere = false, headers = {} }: SignIn,
 ): ConsoleAnswer {
-  const content = html`${fault !== null && html`<p class="error" role="alert">${fault}</p>`}
+  const content = html`${fault !== undefined && html`<p class="error" role="alert">${fault}</p>`}
 ${isFromElsewhere && html`<p>Signed in already? <a href="${ownAddress(to)}">Open the page</a>.</p>`}
 <form class="sign-in" action="/sign-in" method="post">
 <label>Token of your operator <input type="password" name="token" required autocomplete="current-password"></label>
 <input type="hidden" name="to" value="${ownAddress(to)}"><button>Sign in</button></form>
 <p class="note">The console only reads. A session lasts 12 hours, and needs HTTPS, or localhost. Programs send <code>Authorization: Bearer TOKEN</code> instead.</p>`;
-  return document(
-    status,
-    frame({ title: 'Sign in', content, scope: null }),
-    status === 401 ? { 'www-authenticate': 'Bearer' } : {},
-  );
+  return document(status, frame({ title: 'Sign in', content, scope: null }), {
+    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
+    ...headers,
+  });
 }
 
 /** A browser goes to the form, and comes back afterwards. A program reads the status. */
 function demandSignIn({ headers }: ConsoleRequest, { pathname, search }: URL): ConsoleAnswer {
   const to = `${pathname}${search}`;
   // The cookie is not sent with a link of another site. The same link on a page of the console sends it.
-  if (headers['sec-fetch-site'] === 'cross-site') return signIn(200, null, to, true);
-  if (headers.accept?.includes('text/html') !== true) return signIn(401, null, to);
+  if (headers['sec-fetch-site'] === 'cross-site') return signIn(200, { to, isFromElsewhere: true });
+  if (headers.accept?.includes('text/html') !== true) return signIn(401, { to });
   return { status: 303, headers: { location: linkTo('/sign-in', { to: ownAddress(to) }) }, body: '' };
 }
 

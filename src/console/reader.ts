@@ -4,7 +4,7 @@
  */
 import { Semaphore } from '../lib/semaphore';
 import { isTimedOut, StoreError } from '../postgres/errors';
-import type { PostgresPool } from '../postgres/pool';
+import type { PooledClient, PostgresPool } from '../postgres/pool';
 import { textQuery } from '../postgres/texts';
 import { asPasted, boundValues, type Columns, OperatorScope, type Query, type Values } from './scope';
 
@@ -75,11 +75,6 @@ export interface ReaderMetrics {
 }
 
 type Pool = Pick<PostgresPool, 'connect'>;
-type Connection = Awaited<ReturnType<typeof connectionOf>>;
-
-function connectionOf(pool: Pool) {
-  return pool.connect();
-}
 
 /** @param now milliseconds of a monotonic clock */
 export function makePageReader(pool: Pool, now: () => number, metrics: ReaderMetrics): OpenPage {
@@ -87,10 +82,10 @@ export function makePageReader(pool: Pool, now: () => number, metrics: ReaderMet
   const byOperator = new Map<string, Semaphore>();
 
   async function run(text: string, values: readonly string[]): Promise<(string | null)[][]> {
-    let client: Connection | undefined;
+    let client: PooledClient | undefined;
     let isClean = false;
     try {
-      client = await connectionOf(pool);
+      client = await pool.connect();
       await client.query(BEGIN);
       await client.query(SET);
       const { rows } = await client.query<(string | null)[]>(textQuery(text, values));

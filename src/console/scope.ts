@@ -4,7 +4,7 @@
  */
 import { quoteLiteral } from '../postgres/literal';
 
-/** The operator whose data a request may see. `authenticate` makes it, from a token. */
+/** The operator whose data a request may see. tokens.ts makes it, from a token or a session. */
 export class OperatorScope {
   /** Keeps an object that only looks like a scope from being one. */
   readonly #isScope = true;

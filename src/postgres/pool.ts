@@ -149,6 +149,9 @@ const FAR_MS = 4;
  */
 const MEASURED_CONNECTIONS = 3;
 
+/** A connection that its holder has to release. */
+export type PooledClient = PoolClient;
+
 /** A pool of pg as a Store. */
 export class PostgresPool extends Pool implements Store {
   /** Milliseconds of the first round trip of each of the newest connections. */
