@@ -131,7 +131,7 @@ const ENDED = `The database did not answer within ${QUERY_WITHIN_MS / 1_000} s, 
 /** In place of the rows of a range of time. */
 export const TOO_SLOW = html`<p class="warning" role="status">${ENDED} Choose a shorter range of time.</p>`;
 
-/** On a page of one event, round or promotion. What the page lacks may exist. */
+/** On a page of one event, round or promotion: its missing parts may exist. */
 export const INCOMPLETE = html`<p class="warning" role="status">${ENDED} This page is incomplete: load it again in a minute.</p>`;
 
 /** The rows of a range of time, or why there are none. */

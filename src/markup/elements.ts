@@ -12,6 +12,12 @@ export function numberText(value: number | string | null): string {
   return value === null ? '' : Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
+/** "1,234.50" of an exact decimal, which may have more digits than a number. */
+export function moneyText(decimal: string): string {
+  const [, sign = '', whole = '', fraction = ''] = /^(-?)(\d+)(\.\d+)?$/.exec(decimal) ?? ['', '', decimal];
+  return `${sign}${whole.replace(/\B(?=(\d{3})+$)/g, ',')}${fraction}`;
+}
+
 /** "8.8 d", "12.5 min" or "1.2 s". */
 export function durationText(seconds: number): string {
   const unit = unitOfTime(seconds);

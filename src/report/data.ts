@@ -236,6 +236,11 @@ function timeOf(ms: number): string {
 
 // --- rows
 
+/** Null in the rows of all buckets. */
+function bucketOf(text: string | null | undefined): number | null {
+  return text == null ? null : Number(text);
+}
+
 interface Outcome {
   readonly bucket: number | null;
   readonly operator: string;
@@ -252,7 +257,7 @@ interface Outcome {
 function outcomeOfRow(row: TextRow): Outcome {
   const [bucket, operator, connection, verdict, reason, events, newest, timed, early, ...within] = row;
   return {
-    bucket: bucket == null ? null : Number(bucket),
+    bucket: bucketOf(bucket),
     ...{ operator: operator ?? '', connection: connection ?? '', verdict: verdict ?? '' },
     ...{ reason: reason ?? null, events: Number(events), newest: newest ?? null },
     ...{ timed: Number(timed), early: Number(early), within: within.map(Number) },
@@ -269,7 +274,7 @@ interface Resend {
 
 function resendOfRow([bucket, operator, connection, resent, differing]: TextRow): Resend {
   return {
-    bucket: bucket == null ? null : Number(bucket),
+    bucket: bucketOf(bucket),
     ...{ operator: operator ?? '', connection: connection ?? '' },
     ...{ resent: Number(resent), differing: Number(differing) },
   };
@@ -292,7 +297,7 @@ function amountsOfRow(row: TextRow): SetAmounts {
   const [turnover, wins, difference, bets, refunded, refundedAmount] = sums.map((sum) => sum ?? '0');
   return {
     set: AMOUNT_SETS[bits ?? ''],
-    bucket: bucket == null ? null : Number(bucket),
+    bucket: bucketOf(bucket),
     ...{ operator: operator ?? '', brand: brand ?? null, game: game ?? null, currency: currency ?? '' },
     ...{ turnover: turnover ?? '0', wins: wins ?? '0', bets_less_wins: difference ?? '0' },
     ...{ bets: Number(bets), refunded_bets: Number(refunded), refunded_amount: refundedAmount ?? '0' },

@@ -2,7 +2,7 @@
 import { REASONS } from '../domain/verdict/reasons';
 import { counted } from '../lib/printable';
 import { TimeZone } from '../lib/time-zone';
-import { numberText, shareText, shownText } from '../markup/elements';
+import { moneyText, numberText, shareText, shownText } from '../markup/elements';
 import {
   type BucketCounts,
   type ConnectionReport,
@@ -165,8 +165,13 @@ export function qualityOf(connection: ConnectionReport): {
   return { text: 'fine', style: 'fine' };
 }
 
-function nameOf({ operator, connection }: ConnectionReport, { operator: of }: Figures): string {
-  return of === null ? `${shownText(connection)} of ${shownText(operator)}` : shownText(connection);
+function nameOf({ operator, connection }: ConnectionReport, figures: Figures): string {
+  return `${shownText(connection)}${ofOperator(operator, figures)}`;
+}
+
+/** Empty in a report of one operator. */
+function ofOperator(operator: string, figures: Pick<Figures, 'operator'>): string {
+  return figures.operator === null ? ` of ${shownText(operator)}` : '';
 }
 
 function remedyOf({ reason }: ReasonCount): string {
@@ -224,43 +229,37 @@ function gaps({ buckets, time_zone }: Figures): OpenPoint[] {
 
 // --- rounds and amounts
 
-function contradictionPoints({ contradictions, operator: of }: Figures): OpenPoint[] {
-  return contradictions.slice(0, MOST_OF_A_KIND).map(({ operator, kind, rounds }) => ({
+function contradictionPoints(figures: Figures): OpenPoint[] {
+  return figures.contradictions.slice(0, MOST_OF_A_KIND).map(({ operator, kind, rounds }) => ({
     level: 'look',
-    text: `${counted(rounds, 'round')}${of === null ? ` of ${shownText(operator)}` : ''} ${rounds === 1 ? 'contradicts itself' : 'contradict themselves'} (${kind}).`,
+    text: `${counted(rounds, 'round')}${ofOperator(operator, figures)} ${rounds === 1 ? 'contradicts itself' : 'contradict themselves'} (${kind}).`,
     remedy:
       'No event was refused for it. promo.anomalies lists the rounds: the operator checks how it makes them.',
   }));
 }
 
-function refundPoints({ games, amounts, operator: of }: Figures): OpenPoint[] {
-  return games
+function refundPoints(figures: Figures): OpenPoint[] {
+  return figures.games
     .filter(({ currency, bets, refunded_bets }) => {
-      const all = amounts.currencies.find((each) => each.currency === currency);
+      const all = figures.amounts.currencies.find((each) => each.currency === currency);
       const usual = (all?.refunded_bets ?? 0) / Math.max(1, all?.bets ?? 0);
       return refunded_bets >= LEAST_CASES && refunded_bets > bets * usual * TIMES_USUAL;
     })
     .slice(0, MOST_OF_A_KIND)
     .map(({ game, operator, bets, refunded_bets, currency }) => ({
       level: 'look',
-      text: `${shareText(refunded_bets, bets)} of the bets of the game ${shownText(game ?? '(none)')}${of === null ? ` of ${shownText(operator)}` : ''} in ${currency} were refunded, far more than usual.`,
+      text: `${shareText(refunded_bets, bets)} of the bets of the game ${shownText(game ?? '(none)')}${ofOperator(operator, figures)} in ${currency} were refunded, far more than usual.`,
       remedy: 'Ask the provider of the game whether rounds were cancelled.',
     }));
 }
 
-function winPoints({ amounts, operator: of }: Figures): OpenPoint[] {
-  return amounts.brands
+function winPoints(figures: Figures): OpenPoint[] {
+  return figures.amounts.brands
     .filter(({ bets_less_wins, bets }) => bets_less_wins.startsWith('-') && bets >= LEAST_CASES)
     .slice(0, MOST_OF_A_KIND)
     .map(({ brand, operator, currency, bets_less_wins }) => ({
       level: 'look',
-      text: `Players of ${shownText(brand)}${of === null ? ` of ${shownText(operator)}` : ''} won ${moneyText(bets_less_wins.slice(1))} ${currency} more than they bet.`,
+      text: `Players of ${shownText(brand)}${ofOperator(operator, figures)} won ${moneyText(bets_less_wins.slice(1))} ${currency} more than they bet.`,
       remedy: 'This may be chance. Skipped bets are not in it, while the wins of their rounds are.',
     }));
-}
-
-/** "1,234.50" of an exact decimal, which may have more digits than a number. */
-export function moneyText(decimal: string): string {
-  const [, sign = '', whole = '', fraction = ''] = /^(-?)(\d+)(\.\d+)?$/.exec(decimal) ?? ['', '', decimal];
-  return `${sign}${whole.replace(/\B(?=(\d{3})+$)/g, ',')}${fraction}`;
 }

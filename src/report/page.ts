@@ -3,10 +3,9 @@
  */
 import { createHash } from 'node:crypto';
 import { TimeZone } from '../lib/time-zone';
-import { numberText, shareText, shownText, tile } from '../markup/elements';
+import { moneyText, numberText, shareText, shownText, tile } from '../markup/elements';
 import { type Html, html, styleSheet } from '../markup/html';
 import { decidedOf, type OpenPoint, type VerdictReport } from './data';
-import { moneyText } from './findings';
 import { gamesSection, turnoverSection } from './sections/amounts';
 import { promotionsSection } from './sections/promotions';
 import { connectionsSection, coverageSection } from './sections/quality';

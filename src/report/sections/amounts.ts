@@ -1,10 +1,9 @@
 /** The sections about money: turnover and bets less wins by brand, and refunds by game. Pure. */
 import { lines, rankedBars, type Series, stackedBars } from '../../markup/chart';
-import { type Column, numberText, shareText, shownText, table } from '../../markup/elements';
+import { type Column, moneyText, numberText, shareText, shownText, table } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { SERIES_STYLES } from '../../markup/style';
 import type { BrandAmounts, DayAmounts, GameAmounts, VerdictReport } from '../data';
-import { moneyText } from '../findings';
 import { axisOf, shortened, tooSlow } from './shared';
 
 /** The most currencies with pictures. The table has all. */

@@ -5,7 +5,7 @@ import { type Html, html } from '../../markup/html';
 import { missMeaning } from '../../promotions/preview';
 import type { VerdictReport } from '../data';
 import type { PromotionFigures } from '../promotions';
-import { shortened, tooSlow, verdictAxis } from './shared';
+import { operatorColumn, shortened, tooSlow, verdictAxis } from './shared';
 
 const MOST_ROWS = 60;
 
@@ -34,11 +34,9 @@ ${table('Progress and completions by promotion', columnsOf(report), shown.rows)}
 ${missesOf(list)}`;
 }
 
-function columnsOf({ operator: of }: VerdictReport): Column<PromotionFigures>[] {
+function columnsOf(report: VerdictReport): Column<PromotionFigures>[] {
   return [
-    ...(of === null
-      ? [{ head: 'Operator', cell: ({ operator }: PromotionFigures) => shownText(operator) }]
-      : []),
+    ...operatorColumn(report),
     { head: 'Promotion', cell: ({ promotion }) => html`<code>${shownText(promotion)}</code>` },
     { head: 'Type', cell: ({ type }) => html`<code>${shownText(type)}</code>` },
     { head: 'State', cell: ({ state }) => state },

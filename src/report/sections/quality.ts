@@ -6,7 +6,7 @@ import { type Html, html } from '../../markup/html';
 import { type ConnectionReport, decidedOf, type VerdictReport } from '../data';
 import { qualityOf } from '../findings';
 import { momentText } from '../window';
-import { shortened, tooSlow } from './shared';
+import { operatorColumn, shortened, tooSlow } from './shared';
 import { usualDelay } from './verdicts';
 
 const MOST_ROWS = 100;
@@ -14,14 +14,12 @@ const MOST_ROWS = 100;
 export function connectionsSection(report: VerdictReport): Html {
   const slow = tooSlow(report, 'verdicts');
   if (slow !== null) return slow;
-  const { connections, operator: of, time_zone } = report;
+  const { connections, time_zone } = report;
   if (connections.length === 0) return html`<p class="lead">There is no connection.</p>`;
   const zone = new TimeZone(time_zone);
   const shown = shortened(connections, MOST_ROWS);
   const columns: Column<ConnectionReport>[] = [
-    ...(of === null
-      ? [{ head: 'Operator', cell: ({ operator }: ConnectionReport) => shownText(operator) }]
-      : []),
+    ...operatorColumn(report),
     { head: 'Connection', cell: ({ connection }) => html`<code>${shownText(connection)}</code>` },
     {
       head: 'Quality',

@@ -2,6 +2,7 @@
 
 import { TimeZone } from '../../lib/time-zone';
 import type { TimeAxis } from '../../markup/chart';
+import { type Column, shownText } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import type { VerdictReport } from '../data';
 import { type Buckets, bucketText, stepOf, ticksOf } from '../window';
@@ -21,6 +22,11 @@ export function axisOf(times: readonly string[], timeZone: string, step: string)
 
 export function verdictAxis({ buckets, to, time_zone, step }: VerdictReport): TimeAxis {
   return axisOf([...buckets.map(({ from }) => from), to], time_zone, step);
+}
+
+/** The first column of a table with rows of several operators; none in a report of one operator. */
+export function operatorColumn({ operator: of }: VerdictReport): Column<{ readonly operator: string }>[] {
+  return of === null ? [{ head: 'Operator', cell: ({ operator }) => shownText(operator) }] : [];
 }
 
 /** In place of a section whose query was too slow; null where there was none. */

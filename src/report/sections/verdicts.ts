@@ -1,9 +1,9 @@
 /** The sections about verdicts, their reasons, resends and time. Pure. */
 import { lines, rankedBars, stackedBars } from '../../markup/chart';
-import { numberText, shareText, table, verdictTag } from '../../markup/elements';
+import { numberText, shareText, shownText, table, verdictTag } from '../../markup/elements';
 import { type Html, html } from '../../markup/html';
 import { type BucketCounts, decidedOf, type Timing, type VerdictReport } from '../data';
-import { shortened, tooSlow, verdictAxis } from './shared';
+import { operatorColumn, shortened, tooSlow, verdictAxis } from './shared';
 
 const NONE = html`<p class="lead">No event was decided in this time.</p>`;
 const MOST_ROWS = 40;
@@ -75,7 +75,7 @@ ${table(
 export function resendsSection(report: VerdictReport): Html {
   const slow = tooSlow(report, 'resends');
   if (slow !== null) return slow;
-  const { totals, buckets, connections, step, operator: of } = report;
+  const { totals, buckets, connections, step } = report;
   const again = totals.resent + totals.differing;
   const deliveries = decidedOf(totals) + again;
   if (again === 0) return html`<p class="lead">No delivery repeated an event.</p>`;
@@ -99,20 +99,19 @@ ${stackedBars({
 ${table(
   'Deliveries that repeat an event, by connection',
   [
-    ...(of === null ? [{ head: 'Operator', cell: ({ operator }: Row) => operator }] : []),
-    { head: 'Connection', cell: ({ connection }: Row) => html`<code>${connection}</code>` },
-    { head: 'Equal content', isNumber: true, cell: ({ resent }: Row) => numberText(resent) },
-    { head: 'Other content', isNumber: true, cell: ({ differing }: Row) => numberText(differing) },
+    ...operatorColumn(report),
+    { head: 'Connection', cell: ({ connection }) => html`<code>${shownText(connection)}</code>` },
+    { head: 'Equal content', isNumber: true, cell: ({ resent }) => numberText(resent) },
+    { head: 'Other content', isNumber: true, cell: ({ differing }) => numberText(differing) },
     {
       head: 'Share of its deliveries',
       isNumber: true,
-      cell: (row: Row) => shareText(row.resent + row.differing, decidedOf(row) + row.resent + row.differing),
+      cell: (row) => shareText(row.resent + row.differing, decidedOf(row) + row.resent + row.differing),
     },
   ],
   shown.rows,
 )}${shown.note}`;
 }
-type Row = VerdictReport['connections'][number];
 
 // --- time to decide
 
