@@ -235,17 +235,18 @@ function readVerdict(json: unknown): ReceivedVerdict | undefined {
   return {
     verdict,
     reason,
-    remedy: textOr(json.remedy),
+    remedy: shownOrNull(json.remedy),
     standing:
       first === undefined ? { verdict, reason } : { verdict: first, reason: reasonOf(json.first_reason) },
     contentDiffers: json.content_differs === true,
     details: details
       .filter(isObject)
-      .map(({ field, detail }) => `${textOr(field) || 'event'}: ${textOr(detail) ?? ''}`),
+      .map(({ field, detail }) => `${shownOrNull(field) || 'event'}: ${shownOrNull(detail) ?? ''}`),
     json,
   };
 }
 
-function textOr(value: unknown): string | null {
+/** A text of an answer, safe to print; null for anything else. */
+export function shownOrNull(value: unknown): string | null {
   return typeof value === 'string' ? inOneLine(value) : null;
 }

@@ -1,28 +1,23 @@
 /**
- * Decides a batch of requests of one connection, publishes their verdicts, and answers each request with its
- * own verdicts (docs/rules.md, W5, W6).
+ * Decides a batch of requests of one connection, has their verdicts published, and answers each request with
+ * its own verdicts (docs/rules.md, W5, W6).
  */
 import type { Logger } from 'pino';
 import type { JsonText } from '../domain/event/payload';
 import { makeObserveAnswers, observeTransaction } from '../intake/batch-metrics';
 import { ConnectionPaused } from '../intake/connection-limit';
-import type { Envelope, WebhookRequest } from '../intake/delivery';
+import type { Envelope } from '../intake/delivery';
 import type { Intake } from '../intake/intake';
 import type { Rehearse } from '../intake/rehearsal';
 import { NoSuchConnection, OperatorSuspended, undecidedCause } from '../intake/undecided';
-import { backoffMs } from '../lib/backoff';
 import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
-import {
-  type PublishedAnswer,
-  type PublishVerdicts,
-  publishingRest,
-  withoutRecord,
-} from '../publishing/published-answer';
+import { withoutRecord } from '../publishing/published-answer';
 import type { Metrics } from '../telemetry/metrics';
 import type { BatchAnswers } from './batcher';
 import type { Reports } from './refusal-log';
 import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './responses';
+import type { Publishing } from './verdict-queues';
 
 /** The most requests of a batch that one log line names. */
 const MAX_LOGGED_REQUESTS = 20;
@@ -30,14 +25,9 @@ const MAX_LOGGED_REQUESTS = 20;
 export interface DecidingDeps {
   readonly intake: Pick<Intake, 'decideRequest'>;
   readonly rehearse: Rehearse;
-  readonly publishVerdicts: PublishVerdicts<WebhookRequest> | null;
-  /** Whether each operator has a topic of its own. */
-  readonly isPerOperator?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Aborted once the server is closed: no retry goes on after that. */
-  readonly ended: AbortSignal;
 }
 
 /** A request with a valid signature, with its events. */
@@ -143,112 +133,5 @@ function envelopeOf(payload: JsonText, index: number): Envelope {
     key: null,
     headers: [],
     timestamp: '',
-  };
-}
-
-// --- publish
-
-interface Unpublished {
-  readonly answers: readonly PublishedAnswer[];
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-}
-
-export interface Publishing {
-  /** Whether the last attempt failed. No more requests may be decided until an attempt succeeds. */
-  isBlocked(connectionId: string): boolean;
-  /**
-   * Resolves once the answers are published. Waiting answers are published in one batch. Rejects after
-   * `ended`.
-   */
-  publish(origin: WebhookRequest, answers: readonly PublishedAnswer[]): Promise<void>;
-}
-
-export interface PublishingDeps
-  extends Pick<DecidingDeps, 'isPerOperator' | 'clock' | 'logger' | 'metrics' | 'ended'> {
-  readonly publishVerdicts: PublishVerdicts<WebhookRequest>;
-}
-
-/** Answers that are published one after the other. */
-class Queue {
-  waiting: Unpublished[] = [];
-  isRunning = false;
-  failures = 0;
-}
-
-/**
- * Publishes the verdicts on the webhook's events in the order in which they were decided, before the requests
- * are answered (docs/rules.md, S7). It retries until it succeeds, as a partition does. The verdicts are
- * already stored: if the events were decided again, they would be duplicates.
- *
- * Where operators have topics of their own, each has a queue of its own: a topic that refuses blocks no other
- * operator (S9).
- */
-export function makePublishing({
-  publishVerdicts,
-  isPerOperator = false,
-  clock,
-  logger,
-  metrics,
-  ended,
-}: PublishingDeps): Publishing {
-  const queues = new Map<string, Queue>();
-  const operators = new Map<string, string>();
-
-  function queueOf(operatorId: string): Queue {
-    const queue = queues.get(operatorId) ?? new Queue();
-    queues.set(operatorId, queue);
-    return queue;
-  }
-
-  async function publishWithRetries(queue: Queue, publish: () => Promise<void>): Promise<void> {
-    for (;;) {
-      try {
-        await publish();
-        queue.failures = 0;
-        return;
-      } catch (error) {
-        if (ended.aborted) throw error;
-        const waitMs = backoffMs(++queue.failures);
-        metrics.retries.inc({ class: 'undecided' });
-        logger.warn(
-          { failures: queue.failures, waitMs, error: messageOf(error) },
-          'cannot publish verdicts, retrying',
-        );
-        await clock.sleep(waitMs, ended);
-        if (ended.aborted) throw error;
-      }
-    }
-  }
-
-  async function run(queue: Queue, origin: WebhookRequest): Promise<void> {
-    queue.isRunning = true;
-    while (queue.waiting.length > 0) {
-      const together = queue.waiting;
-      queue.waiting = [];
-      try {
-        // A message does not name its request, so one origin serves for all.
-        const answers = together.flatMap(({ answers }) => answers);
-        await publishWithRetries(queue, publishingRest(publishVerdicts, origin, answers));
-        for (const { resolve } of together) resolve();
-      } catch (error) {
-        for (const { reject } of together) reject(error);
-      }
-    }
-    queue.isRunning = false;
-  }
-
-  return {
-    isBlocked: (connectionId) =>
-      (queues.get(isPerOperator ? (operators.get(connectionId) ?? '') : '')?.failures ?? 0) > 0,
-    publish: (origin, answers) =>
-      new Promise((resolve, reject) => {
-        // All answers of a request belong to its connection.
-        const operatorId = isPerOperator ? (answers[0]?.connection?.operator.id ?? '') : '';
-        operators.set(origin.connectionId, operatorId);
-        const queue = queueOf(operatorId);
-        queue.waiting.push({ answers, resolve, reject });
-        if (!queue.isRunning) void run(queue, origin);
-      }),
   };
 }

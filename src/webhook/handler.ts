@@ -19,7 +19,6 @@ import {
   type DecidedRequest,
   type DecidingDeps,
   makeDeciding,
-  makePublishing,
   makeRehearsing,
   type ReadRequest,
 } from './deciding';
@@ -32,6 +31,7 @@ import { type HttpAnswer, isRefusal, noPlaceRefusal, REFUSALS, type Refusal, wit
 import { ROUTES, signedUrlOf } from './routes';
 import { expiryOf, validSignature } from './signature';
 import { describeSignature } from './signature-mistakes';
+import { makePublishing, type PublishingDeps } from './verdict-queues';
 
 /** The longest time that a request waits for its two places and its slot together (W3). */
 const SLOT_WITHIN_MS = LIMITS.webhook_slot_wait.value;
@@ -58,7 +58,9 @@ const ANSWER_WITHIN_MS = 20_000;
 const REFUSED_FOR_MS = 2_000;
 /** A body with more bytes than this is large. */
 const LARGE_BYTES = 65_536;
-export interface WebhookDeps extends DecidingDeps {
+export interface WebhookDeps extends DecidingDeps, Omit<PublishingDeps, 'publishVerdicts'> {
+  /** Null: verdicts are not published. */
+  readonly publishVerdicts: PublishingDeps['publishVerdicts'] | null;
   /** The secrets that may sign requests of a connection. Empty if the connection has no secret. */
   readonly secretsOf: (connectionId: string) => readonly Buffer[];
   /** Milliseconds since 1970. */
@@ -368,14 +370,15 @@ export function makeHandler(deps: WebhookDeps): Handler {
     return answer === LATE ? REFUSALS.late : answer;
   }
 
-  const limited = [reading, deciding, readingRehearsals, rehearsing, batcher, ...(reconciling?.places ?? [])];
+  const limited = [reading, deciding, readingRehearsals, rehearsing, batcher];
+  if (reconciling !== null) limited.push(reconciling.places);
   return {
     answer,
     forgetAnswers: replays.forget,
     load: () => ({
       reading: reading.load.taken + readingRehearsals.load.taken,
       deciding: deciding.load.taken + rehearsing.load.taken,
-      reconciling: reconciling?.places[0].load.taken ?? 0,
+      reconciling: reconciling?.places.load.taken ?? 0,
       slots: batcher.load.taken,
       waiting: limited.reduce((sum, { load }) => sum + load.waiting, 0),
       replays: replays.inFlight(),

@@ -4,9 +4,8 @@ import type { Fault } from '../domain/event/event';
 import { bodyOf } from '../domain/event/request-body';
 import { DEAD_LETTER_REASONS, REASONS } from '../domain/verdict/reasons';
 import { isObject } from '../lib/json';
-import { inOneLine } from '../lib/printable';
 import { ACTIONS, STATES, type Standing } from '../reconciliation/standing';
-import { type NotAnswered, postSigned, requestAddress, type WebhookTarget } from './client';
+import { type NotAnswered, postSigned, requestAddress, shownOrNull, type WebhookTarget } from './client';
 
 export type Reconciled =
   | { readonly type: 'reconciled'; readonly standings: readonly Standing[] }
@@ -42,7 +41,7 @@ function readStanding(json: unknown): Standing | undefined {
   return {
     eventId: typeof json.event_id === 'string' ? json.event_id : null,
     ...{ state, action, reason: reasonOf(json.reason) },
-    remedy: textOf(json.remedy),
+    remedy: shownOrNull(json.remedy),
     ...(typeof json.needs_new_event_id === 'boolean' && { needsNewEventId: json.needs_new_event_id }),
     contentDiffers: json.content_differs === true,
     details: details.map(readFault).filter((fault) => fault !== undefined),
@@ -57,11 +56,7 @@ function reasonOf(value: unknown): Standing['reason'] {
 function readFault(json: unknown): Fault | undefined {
   if (!isObject(json)) return undefined;
   const reason = REASONS.find(({ name }) => name === json.reason)?.name;
-  const detail = textOf(json.detail);
+  const detail = shownOrNull(json.detail);
   if (reason === undefined || detail === null) return undefined;
-  return { reason, field: textOf(json.field) ?? '', detail };
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === 'string' ? inOneLine(value) : null;
+  return { reason, field: shownOrNull(json.field) ?? '', detail };
 }

@@ -164,7 +164,7 @@ export type Reconciling = ReturnType<typeof makeReconciling>;
 export function makeReconciling({ reconciler, scopeOf }: ReconcileDeps, clock: Clock) {
   const places = new Places({ clock, ...PLACES });
   return {
-    places: [places] as const,
+    places,
     /** @param withinMs the longest wait for a place. @throws StoreError */
     async answer(connectionId: string, body: Buffer, withinMs: number): Promise<HttpAnswer> {
       const place = await places.take(connectionId, withinMs);

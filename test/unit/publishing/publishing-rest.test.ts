@@ -9,7 +9,7 @@ import {
 } from '../../../src/publishing/published-answer';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { makeMetrics } from '../../../src/telemetry/metrics';
-import { makePublishing } from '../../../src/webhook/deciding';
+import { makePublishing } from '../../../src/webhook/verdict-queues';
 import { aConnection } from '../../support/builders';
 
 const answerOf = (operator: string, offset: number): PublishedAnswer => ({
