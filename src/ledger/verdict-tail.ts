@@ -9,6 +9,7 @@
  * A tail may begin at a time of the past. It then begins with the first batch that has a verdict of that
  * time or later. This batch is certain once the transactions have ended that were in flight at the start.
  */
+import { arrays } from '../postgres/binary-format';
 import { inTransaction, type Session, type Statement, type Store } from '../postgres/transaction';
 import { batchOf, MAX_BATCH_EVENTS } from './statements/lock';
 
@@ -37,6 +38,15 @@ export interface FollowedVerdict {
   readonly currency: string | null;
   readonly occurred_at: string | null;
   readonly decided_at: string;
+  /** The faults of an event that does not count, the deciding one first. Empty where none is kept. */
+  readonly faults: readonly FollowedFault[];
+}
+
+export interface FollowedFault {
+  /** The reason that this fault alone would give. */
+  readonly reason: string;
+  /** The field as a JSON pointer; empty for the whole event, null where it was not kept. */
+  readonly field: string | null;
 }
 
 /** The most verdicts of one statement. */
@@ -70,6 +80,17 @@ where verdict_id > $1 and verdict_id < $2 and decided_at >= to_timestamp($3)
   and ($6::text is null or verdict = $6) and ($7::text is null or reason = $7)
 order by verdict_id limit ${PAGE}`,
 });
+
+/**
+ * The faults of a page. Statement and page read the same range of history: a look-up of each verdict would
+ * read whole ranges of blocks for each.
+ */
+const FAULTS = {
+  name: 'faults_of_page',
+  text: `select verdict_id, reason, field from promo.faults
+where verdict_id >= $1 and verdict_id <= $2 and decided_at >= to_timestamp($3) and verdict_id = any($4::bigint[])
+order by verdict_id, place`,
+};
 
 const SINCE = 'where verdict_id < $1 and decided_at >= to_timestamp($2)';
 /** Whether a verdict of a time or later has a lower number. The number and the time are in one index. */
@@ -181,13 +202,15 @@ export async function followVerdicts(
     // A day allows for clocks that were set.
     const decidedFrom = isLive ? Math.min(sinceSeconds, startSeconds - DAY_SECONDS) : sinceSeconds;
     const began = performance.now();
-    const rows = await inTransaction(store, (session) =>
-      session.query(statement, [after, upTo, decidedFrom, operator, connection, verdict, reason]),
-    );
+    const { rows, faults } = await inTransaction(store, async (session) => {
+      const conditions = [operator, connection, verdict, reason];
+      const found = await session.query(statement, [after, upTo, decidedFrom, ...conditions]);
+      return { rows: found, faults: await faultsOf(session, found, decidedFrom) };
+    });
     const isFull = rows.length === PAGE;
     const isSlow = performance.now() - began > SLOW_MS;
     span = isFull || isSlow ? Math.max(1, span / 2) : Math.min(MOST_SPAN, span * 2);
-    return { rows, completeTo: isFull ? Number(rows.at(-1)?.[0]) : upTo - 1 };
+    return { rows, faults, completeTo: isFull ? Number(rows.at(-1)?.[0]) : upTo - 1 };
   }
 
   return {
@@ -207,11 +230,11 @@ export async function followVerdicts(
       from ??= await firstBatchSince(store, sinceSeconds, liveFrom);
       const end = (now.lastBatch + 1) * MAX_BATCH_EVENTS;
       for (let after = from * MAX_BATCH_EVENTS - 1; after < end - 1; ) {
-        const { rows, completeTo } = await read(after, end);
+        const { rows, faults, completeTo } = await read(after, end);
         const fresh = rows
           .map(([id, ...row]) => ({ id: Number(id), row }))
           .filter(({ id }) => id > (passedOn.get(batchOf(id)) ?? -1));
-        if (fresh.length > 0) await found(fresh.map(({ row }) => verdictOf(row)));
+        if (fresh.length > 0) await found(fresh.map(({ id, row }) => verdictOf(row, faults.get(id) ?? [])));
         for (const { id } of fresh) passedOn.set(batchOf(id), id);
         after = completeTo;
         if (isSettled) {
@@ -247,7 +270,25 @@ async function firstBatchSince(store: Store, sinceSeconds: number, next: number)
   return first;
 }
 
-function verdictOf(row: readonly (string | null)[]): FollowedVerdict {
+type Row = readonly (string | null)[];
+
+/** The place of the reason in a row of the verdicts. */
+const REASON = 5;
+
+/** The faults of the verdicts of a page that have a reason, by verdict. */
+async function faultsOf(session: Session, rows: readonly Row[], decidedFrom: number) {
+  const byVerdict = new Map<number, FollowedFault[]>();
+  const ids = rows.filter((row) => (row[REASON] ?? null) !== null).map(([id]) => Number(id));
+  if (ids.length === 0) return byVerdict;
+  const found = await session.query(FAULTS, [ids[0], ids.at(-1), decidedFrom, arrays.int8(ids)]);
+  for (const [id, reason = null, field = null] of found) {
+    const faults = byVerdict.get(Number(id)) ?? [];
+    byVerdict.set(Number(id), [...faults, { reason: reason ?? '', field }]);
+  }
+  return byVerdict;
+}
+
+function verdictOf(row: Row, faults: readonly FollowedFault[]): FollowedVerdict {
   const [operator = null, feed, event, verdict, reason, connection, brand, kind, round, ...rest] = row;
   const [amount, currency, occurredAt, decidedAt] = rest;
   return {
@@ -264,5 +305,6 @@ function verdictOf(row: readonly (string | null)[]): FollowedVerdict {
     currency: currency ?? null,
     occurred_at: occurredAt ?? null,
     decided_at: decidedAt ?? '',
+    faults,
   };
 }

@@ -10,11 +10,15 @@ export interface SentenceParts {
   /** The verdict and its reason: see nameOf. */
   readonly name: string;
   readonly remedy: string | null;
+  /** The places of the faults, as JSON pointers. Absent or empty: not known. */
+  readonly fields?: readonly string[];
 }
 
-/** "bet b-1 of 10.50 EUR is rejected/bad_amount. Correct it." */
-export function sentenceOf({ kind, event_id: id, amount, currency, name, remedy }: SentenceParts): string {
+/** "bet b-1 is rejected/malformed at /occurred_at. Correct it." */
+export function sentenceOf(parts: SentenceParts): string {
+  const { kind, event_id: id, amount, currency, name, remedy, fields = [] } = parts;
   const money = amount === null ? '' : ` of ${amount}${currency === null ? '' : ` ${currency}`}`;
   const event = `${kind ?? 'event'} ${id === null ? 'without an id' : inOneLine(id)}${money}`;
-  return `${event} is ${name}.${remedy === null ? '' : ` ${remedy}`}`;
+  const places = fields.length === 0 ? '' : ` at ${fields.map((field) => inOneLine(field)).join(' and ')}`;
+  return `${event} is ${name}${places}.${remedy === null ? '' : ` ${remedy}`}`;
 }

@@ -1,7 +1,7 @@
 /** `tail` follows the verdicts: each one once, and none is passed over. */
 import type { Client } from 'pg';
 import { grantRoles } from '../../src/ledger/roles';
-import { type FollowedVerdict, followVerdicts } from '../../src/ledger/verdict-tail';
+import { type FollowedFault, type FollowedVerdict, followVerdicts } from '../../src/ledger/verdict-tail';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { makeLogger } from '../../src/telemetry/logger';
 import { aBet, aDeposit, aLogin, aSettled, freshStore, type TestStore, withClient } from '../support/ledger';
@@ -114,6 +114,31 @@ test('the conditions choose operator, connection, verdict and reason [T1]', asyn
   expect(await polls.solo()).toEqual(['zero']);
   expect(await polls.skipped()).toEqual(['zero']);
   expect(await polls.malformed()).toEqual(['bad']);
+});
+
+test('an event that does not count comes with the field of each of its faults [T1]', async () => {
+  const tail = await followVerdicts(pool, {});
+  await store
+    .partition('acme')
+    .read(
+      aBet({ event_id: 'good' }),
+      aBet({ event_id: 'time', occurred_at: 'now' }),
+      aBet({ event_id: 'two', amount: '1,50', player_ref: undefined }),
+      aSettled({ event_id: 'zero', amount: '0' }),
+    );
+  const faults = new Map<string, readonly FollowedFault[]>();
+  await tail.poll(async (found) => {
+    for (const each of found) faults.set(each.event_id, each.faults);
+  });
+  expect(Object.fromEntries(faults)).toEqual({
+    good: [],
+    time: [{ reason: 'malformed', field: '/occurred_at' }],
+    two: [
+      { reason: 'no_player', field: '/player_ref' },
+      { reason: 'bad_amount', field: '/amount' },
+    ],
+    zero: [{ reason: 'zero_amount', field: '/amount' }],
+  });
 });
 
 /** Moves the decision of an event into the past. @returns the time, in ms since 1970 */

@@ -102,10 +102,11 @@ const REMEDIES: ReadonlyMap<string, string | null> = new Map(
 );
 
 function describe(followed: FollowedVerdict, isJson: boolean): string {
-  const { verdict, reason, decided_at: at, kind, amount, currency, event_id: id } = followed;
+  const { verdict, reason, decided_at: at, kind, amount, currency, event_id: id, faults } = followed;
   const remedy = (reason === null ? null : REMEDIES.get(reason)) ?? null;
   if (isJson) return `${JSON.stringify({ ...followed, remedy })}\n`;
   const name = nameOf({ verdict, reason });
-  const sentence = sentenceOf({ kind, event_id: id, amount, currency, name, remedy });
+  const fields = [...new Set(faults.flatMap(({ field }) => field || []))];
+  const sentence = sentenceOf({ kind, event_id: id, amount, currency, name, remedy, fields });
   return `${at.slice(0, 19)}Z ${inOneLine(followed.connection_id)}: ${sentence}\n`;
 }
