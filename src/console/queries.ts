@@ -145,6 +145,19 @@ from keys
 where feed_id = :feed and event_key = promo_store.id_key(:event)`,
   }),
 
+  faultsOfEvent: defineQuery({
+    title: 'The faults of the event, the deciding one first',
+    from: ['faults'],
+    params: EVENT,
+    columns: ['reason', 'field'],
+    limit: 20,
+    text: `
+select reason, field
+from faults
+where verdict_id = (select promo.verdict_id_of(:feed, :event))
+order by place`,
+  }),
+
   deliveriesOfEvent: defineQuery({
     title: 'Further deliveries of the event',
     from: ['deliveries'],

@@ -40,6 +40,7 @@ const SOURCES = {
     columns:
       'feed_id event_id connection_id received_at content_differs first_verdict first_reason source_topic source_partition source_offset',
   },
+  faults: { view: 'promo.faults', columns: 'verdict_id place reason field decided_at' },
   keys: { view: 'promo.events', columns: 'feed_id event_key verdict reason verdict_id' },
   rounds: {
     view: 'promo.rounds',

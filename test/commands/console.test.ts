@@ -20,6 +20,7 @@ import {
   type RunningConsole,
   startConsole,
 } from '../support/console';
+import { aBet } from '../support/ledger';
 import { killWorkers, ONE_REQUEST, RunningCommand } from '../support/worker';
 
 const TOKENS = { acme: aToken(), bravo: aToken() };
@@ -110,6 +111,17 @@ const ENTITIES = [
   ...[['&lt;', '<'] as const, ['&gt;', '>'] as const, ['&quot;', '"'] as const, ['&#39;', "'"] as const],
   ['&amp;', '&'] as const,
 ];
+
+test('the page of an event has the field of each fault, with the remedy', async () => {
+  await world.store
+    .partition('acme', 5)
+    .read(aBet({ event_id: 'e-faulty', occurred_at: 'now', player_ref: undefined }));
+  const { text } = await ask('/event?id=e-faulty', TOKENS.acme);
+  const rows = [...text.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row = '']) => row.replace(/<[^>]+>/g, ' '));
+  expect(rows.find((row) => row.includes('/occurred_at'))).toMatch(/malformed\s+Fix the field/);
+  expect(rows.find((row) => row.includes('/player_ref'))).toMatch(/no_player\s+Name the player/);
+  expect((await ask('/event?id=e-1', TOKENS.acme)).text).not.toContain('Faults');
+});
 
 describe('each answer', () => {
   test.each([

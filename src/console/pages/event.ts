@@ -15,6 +15,10 @@ export async function eventPage(reader: PageReader, { feed, id }: Parameters): P
   const keys = await reader.read(QUERIES.eventKey, named);
   const deliveries = await reader.read(QUERIES.deliveriesOfEvent, named);
   const [[found], [key]] = [events.rows, keys.rows];
+  const faults =
+    found === undefined || found.verdict === 'accepted'
+      ? undefined
+      : await reader.read(QUERIES.faultsOfEvent, named);
   const reversals = found?.kind === 'refund' ? await reader.read(QUERIES.reversals, named) : undefined;
   const about = reasonNamed(key?.reason ?? found?.reason ?? null);
   if (key === undefined && found === undefined)
@@ -22,7 +26,7 @@ export async function eventPage(reader: PageReader, { feed, id }: Parameters): P
       ? html`<p class="id">${shownText(id)}</p>${INCOMPLETE}`
       : neverDecided(id, feed);
   return html`<p class="id">${shownText(id)}</p>
-${(events.isTooSlow || deliveries.isTooSlow || reversals?.isTooSlow) && INCOMPLETE}
+${(events.isTooSlow || deliveries.isTooSlow || faults?.isTooSlow || reversals?.isTooSlow) && INCOMPLETE}
 <p>${verdictTag(key?.verdict ?? found?.verdict ?? null)} ${about === undefined ? 'The event counts, unless its round is refunded.' : html`<code>${about.name}</code>: ${about.meaning}`}</p>
 ${about !== undefined && html`<p><strong>Your remedy:</strong> ${about.remedy}</p>`}
 ${
@@ -47,6 +51,7 @@ ${
         ['Reference data', `version ${found.reference_version}`],
       ])
 }
+${faults !== undefined && !faults.isTooSlow && faultsTable(faults.rows)}
 ${reversals !== undefined && !reversals.isTooSlow && reversalsTable(reversals.rows)}
 ${!deliveries.isTooSlow && html`<h2>Further deliveries</h2>${deliveriesOf(deliveries, about?.name ?? null)}`}`;
 }
@@ -77,6 +82,25 @@ interface Sourced {
 export function recordOf({ source_topic, source_partition, source_offset }: Sourced): string {
   if (source_topic === null) return 'by webhook';
   return `${shownText(source_topic)}, partition ${source_partition}, offset ${source_offset}`;
+}
+
+/** The store keeps no values of fields, so the table has the place of each fault. */
+function faultsTable(rows: readonly Columns<'reason' | 'field'>[]): Html | false {
+  if (rows.length === 0) return false;
+  return html`<h2>Faults</h2>${table(
+    'The faults of the event, the deciding one first',
+    [
+      { head: 'Field', cell: ({ field }) => fieldText(field) },
+      { head: 'Reason', cell: ({ reason }) => reason },
+      { head: 'Your remedy', cell: ({ reason }) => reasonNamed(reason)?.remedy ?? null },
+    ],
+    rows,
+  )}`;
+}
+
+function fieldText(field: string | null): string {
+  if (field === null) return 'not kept';
+  return field === '' ? 'the whole event' : field;
 }
 
 function reversalsTable(
