@@ -40,7 +40,7 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   [
     '42501',
     /for (schema|table|view|sequence|function|procedure) /,
-    'Run promo-intake grant for the user of DATABASE_URL, or set DATABASE_URL to a user with the permission. The commands migrate and grant run as the owner of the tables.',
+    'Run promo-intake grant for the user of DATABASE_URL, or set DATABASE_URL to a user with the permission. The commands migrate and grant run as the owner of the tables; docs/operations/roles.md has the role of each command.',
   ],
   ['42501', null, 'Grant the permission to the user of DATABASE_URL, or set another user.'],
   [

@@ -2,6 +2,7 @@
 import Ajv2020 from 'ajv/dist/2020';
 import { until } from '../../dev/servers/deadline';
 import { idKey } from '../../src/domain/event/id-key';
+import { grantRoles } from '../../src/ledger/roles';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-schema';
 import {
   aBet,
@@ -15,6 +16,7 @@ import {
   bytesOf,
 } from '../support/builders';
 import { alterTopic, type Outgoing, produce, readTopic } from '../support/kafka';
+import { dropRoles, makeRole } from '../support/roles';
 import { withAdmin } from '../support/servers';
 import { RunningCommand } from '../support/worker';
 import type { World } from './world';
@@ -177,6 +179,23 @@ test('topics that become compacted are named by the log, the metric and status, 
     );
     await alterTopic(topic, { 'cleanup.policy': 'delete' });
     await until('it is published', 60_000, async () => (await world.committed(acme))[0] === 2);
+  }));
+
+test('status says to a reader which roles see the topics of operators [S9]', () =>
+  inWorld({ topics: TOPICS, operators: twoOperators }, async (world) => {
+    const url = String(world.settings.DATABASE_URL);
+    const reader = await makeRole(url, 'reader');
+    try {
+      await grantRoles(url, [{ role: 'reader', name: reader.name }]);
+      const settings = { ...world.settings, DATABASE_URL: reader.url, VERDICT_TOPIC: patternOf(world) };
+      const status = new RunningCommand(['status', '--json'], settings);
+      await status.ending();
+      const { verdict_topics: topics, needs_a_person: problems } = JSON.parse(status.output());
+      expect(topics.unknown).toMatch(/^the user of DATABASE_URL may not read .* Run status as a writer/);
+      expect(problems).not.toContainEqual(expect.stringContaining('permission'));
+    } finally {
+      await dropRoles(url, [reader.name]);
+    }
   }));
 
 test('workers refuse to start where no operator can have a topic [S9]', () =>

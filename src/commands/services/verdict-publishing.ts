@@ -1,5 +1,6 @@
 /** The topics that a process writes, and its publishing of verdicts. */
 import type { Logger } from 'pino';
+import { Unable } from '../../cli/explain-error';
 import { ConfigError, SETTINGS } from '../../config/config';
 import type { KafkaSettings } from '../../config/kafka';
 import type { Reference } from '../../domain/reference';
@@ -10,6 +11,7 @@ import { ensureTopics, lookAtTopics, type SeenTopics } from '../../kafka/client/
 import { makeProducer, makeTopicsProducer, type Producer } from '../../kafka/producer';
 import { makeReferences } from '../../ledger/reference-store';
 import { messageOf } from '../../lib/errors';
+import { StoreError } from '../../postgres/errors';
 import { makePool, type StoreAccess } from '../../postgres/pool';
 import type { VerdictSupply } from '../../publishing/joint-requests';
 import {
@@ -163,6 +165,12 @@ export function verdictTopicStates(
   });
 }
 
+/** The SQLSTATE of a missing permission. */
+const FORBIDDEN = '42501';
+/** By its design: `grant` gives no reader the reference data. */
+const MAY_NOT_READ =
+  'the user of DATABASE_URL may not read the reference data, which names the operators. Run status as a writer, or as the owner of the tables, to see these topics';
+
 /** The topics of verdicts, and whether this user may see each. @throws where a server does not answer */
 export async function readVerdictTopics(
   own: OwnTopics,
@@ -175,6 +183,9 @@ export async function readVerdictTopics(
     const pool = makePool(access, makeLogger('silent'));
     try {
       own.follow(await makeReferences(pool).current());
+    } catch (error) {
+      if (error instanceof StoreError && error.sqlState === FORBIDDEN) throw new Unable(MAY_NOT_READ);
+      throw error;
     } finally {
       await pool.end();
     }
