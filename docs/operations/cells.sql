@@ -6,6 +6,7 @@
 
 create extension if not exists postgres_fdw;
 create schema if not exists promo;
+create schema if not exists promo_reader;
 create schema if not exists promo_store;
 
 -- Adds a cell, or replaces its address and its tables. The role is a reader of that cell. The options are
@@ -25,8 +26,14 @@ begin
   execute format('drop schema if exists %I cascade', server);
   execute format('create schema %I', server);
   execute format('import foreign schema promo limit to (verdicts, ledger, rounds, deliveries, anomalies, events, attributions, partitions,
-    operations, moves, verdicts_hourly, ledger_daily, players_daily, player_ledger_daily, rollup_coverage, facts, faults, records_without_verdict,
-    round_details, months, erasures, reasons, connections, promotions, promotion_progress, completions, promotion_coverage) from server %I into %I', server, server);
+    operations, moves, verdicts_hourly, ledger_daily, players_daily, player_ledger_daily, rollup_coverage, pseudonym_coverage, facts, faults,
+    records_without_verdict, round_details, months, erasures, reasons, connections, promotions, promotion_progress, completions,
+    promotion_coverage) from server %I into %I', server, server);
+  -- The views that have pseudonyms of players.
+  execute format('drop schema if exists %I cascade', 'reader_' || cell);
+  execute format('create schema %I', 'reader_' || cell);
+  execute format('import foreign schema promo_reader limit to (verdicts, ledger, attributions, facts, round_details, player_ledger_daily,
+    promotion_progress, completions) from server %I into %I', server, 'reader_' || cell);
 end
 $$;
 comment on procedure promo.add_cell is 'Adds a cell to the views, or replaces its address. Call promo.make_views afterwards.';
@@ -43,30 +50,32 @@ begin
   end if;
   for view in
     -- Columns that all cells have: one of them may be of an older version. A reader of a cell may not read
-    -- players.
+    -- players in promo. The views of promo_reader have their pseudonyms.
     with tables as (
-      select t.foreign_table_schema as cell, t.foreign_table_name as name from information_schema.foreign_tables t where t.foreign_table_schema like 'cell\_%'
+      select k.target, t.foreign_table_schema as place, substr(t.foreign_table_schema, length(k.prefix) + 1) as cell, t.foreign_table_name as name
+      from (values ('promo', 'cell_'), ('promo_reader', 'reader_')) k (target, prefix)
+      join information_schema.foreign_tables t on starts_with(t.foreign_table_schema, k.prefix)
     ),
     columns as (
-      select c.table_name as name, c.column_name as "column", min(c.ordinal_position) as place
-      from tables t join information_schema.columns c on c.table_schema = t.cell and c.table_name = t.name
+      select t.target, t.name, c.column_name as "column", min(c.ordinal_position) as ordinal
+      from tables t join information_schema.columns c on c.table_schema = t.place and c.table_name = t.name
       where c.column_name not in ('player_ref', 'credited_player')
-      group by 1, 2 having count(*) = (select count(distinct t.cell) from tables t where t.name = c.table_name)
+      group by 1, 2, 3 having count(*) = (select count(*) from tables x where x.target = t.target and x.name = t.name)
     ),
     lists as (
-      select c.name, string_agg(quote_ident(c."column"), ', ' order by c.place) as columns from columns c group by 1
+      select c.target, c.name, string_agg(quote_ident(c."column"), ', ' order by c.ordinal) as columns from columns c group by 1, 2
     )
-    select l.name, string_agg(format('select %L::text as cell, %s from %I.%I', substr(t.cell, 6), l.columns, t.cell, t.name), ' union all ' order by t.cell) as query
-    from lists l join tables t using (name) group by 1
+    select l.target, l.name, string_agg(format('select %L::text as cell, %s from %I.%I', t.cell, l.columns, t.place, t.name), ' union all ' order by t.cell) as query
+    from lists l join tables t using (target, name) group by 1, 2
   loop
-    execute format('drop view if exists promo.%I cascade', view.name);
-    execute format('create view promo.%I as %s', view.name, view.query);
+    execute format('drop view if exists %I.%I cascade', view.target, view.name);
+    execute format('create view %I.%I as %s', view.target, view.name, view.query);
     foreach reader in array readers loop
-      execute format('grant select on promo.%I to %I', view.name, reader);
+      execute format('grant select on %I.%I to %I', view.target, view.name, reader);
     end loop;
   end loop;
   foreach reader in array readers loop
-    execute format('grant usage on schema promo, promo_store to %I', reader);
+    execute format('grant usage on schema promo, promo_reader, promo_store to %I', reader);
   end loop;
 end
 $$;

@@ -95,6 +95,36 @@ test.each([
   await read(`select * from promo.${view}`);
 });
 
+test.each([
+  ...['verdicts', 'ledger', 'attributions', 'facts', 'round_details', 'player_ledger_daily'],
+  ...['promotion_progress', 'completions'],
+])('the view %s with pseudonyms is there for both cells, and names no player', async (view) => {
+  const sent = await sentToCells(`select * from promo_reader.${view}`);
+  expect(sent.filter((query) => query.includes(`FROM promo_reader.${view}`))).toHaveLength(2);
+  const columns = await read(
+    `select column_name from information_schema.columns where table_schema = 'promo_reader' and table_name = '${view}'`,
+  );
+  expect(columns.flat()).toEqual(expect.arrayContaining(['cell', expect.stringMatching(/player_id$/)]));
+  expect(columns.flat()).not.toContain('player_ref');
+  await inReports(async (client) => {
+    await client.query(`set role ${ANALYST}`);
+    await client.query(`select * from promo_reader.${view}`);
+  });
+});
+
+test('a cell is gone from all views once its server is dropped', async () => {
+  await inReports(async (client) => {
+    await client.query('drop server cell_b cascade');
+    await client.query(`call promo.make_views('${ANALYST}')`);
+  });
+  for (const view of ['promo.facts', 'promo_reader.facts'])
+    expect(await read(`select distinct cell from ${view}`)).toEqual([['a']]);
+  await inReports(async (client) => {
+    await addCell(client, 'b', b);
+    await client.query(`call promo.make_views('${ANALYST}')`);
+  });
+});
+
 test('the facts and the reasons are those of both cells', async () => {
   expect(await read('select cell, event_id, net_amount from promo.facts order by cell, event_id')).toEqual([
     ['a', 'e-1', '1.00'],
