@@ -122,7 +122,7 @@ export function makeMetrics(role?: MeasuredProcess) {
       of: 'worker',
       help: 'Topics of events that had no reader at the last check. Their name begins with promo.event.v1, or is close to the name of a topic that is read.',
       action:
-        'The log and `promo-intake status` name them. Name the topic in a connection of the reference data, or have its sender use another topic: its records get no verdict.',
+        'The log and `promo-intake status` name them. Name the topic in a connection of the reference data, or have its sender use another topic: its records get no verdict. Topics of another cell on the same brokers count, too: leave them.',
     }),
     publishedVerdicts: counter('published_verdicts_total', {
       help: 'Messages that a topic of verdicts has stored. Where operators have topics of their own, each has its own series.',

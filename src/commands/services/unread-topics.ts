@@ -57,7 +57,7 @@ function isWritten(topic: string, own: readonly (string | undefined)[]): boolean
 export function describeUnread(topics: readonly UnreadTopic[]): string[] {
   return topics.map(
     ({ topic, meant }) =>
-      `no worker reads ${topic}, which looks like a topic of events${meant === null ? '' : ` (did the sender mean ${meant}?)`}. Add it to a connection of the reference data, or correct the topic of its sender`,
+      `no worker reads ${topic}, which looks like a topic of events${meant === null ? '' : ` (did the sender mean ${meant}?)`}. Add it to a connection of the reference data, or correct the topic of its sender. A topic of another cell needs neither`,
   );
 }
 

@@ -29,6 +29,6 @@ test('at most twenty are listed, each with a remedy', () => {
   const found = unreadTopics(many, read);
   expect(found).toHaveLength(20);
   expect(describeUnread([{ topic: 'acme-casino-event', meant: 'acme-casino-events' }])).toEqual([
-    'no worker reads acme-casino-event, which looks like a topic of events (did the sender mean acme-casino-events?). Add it to a connection of the reference data, or correct the topic of its sender',
+    'no worker reads acme-casino-event, which looks like a topic of events (did the sender mean acme-casino-events?). Add it to a connection of the reference data, or correct the topic of its sender. A topic of another cell needs neither',
   ]);
 });
