@@ -18,11 +18,9 @@ import { webhookSettings } from './webhook';
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   constructor(readonly faults: readonly ConfigFault[]) {
-    super(
-      faults
-        .map(({ setting, problem, remedy }) => `${setting}: ${problem}. ${remedy.replace(/[^?]$/, '$&.')}`)
-        .join('\n'),
-    );
+    const lines = faults.map(({ setting, problem, remedy }) => `${setting}: ${problem}. ${remedy}.`);
+    // A remedy may be a question: did you mean ...?
+    super(lines.map((line) => line.replace(/\?\.$/, '?')).join('\n'));
   }
 }
 
