@@ -14,6 +14,7 @@ import { parseArgs } from 'node:util';
 import { inRun } from './long-run';
 import { findPython, installPackages, type Python, runPython } from './python';
 import { projectRoot } from './servers/download';
+import { runProgram } from './servers/program';
 
 const REQUIREMENTS = join(projectRoot, 'dev', 'fuzzer', 'requirements.txt');
 /** Fills the tables of characters that hypothesis keeps, which takes seconds. */
@@ -152,13 +153,4 @@ async function main(): Promise<number> {
   return findings.length === 0 ? 0 : 1;
 }
 
-if (require.main === module)
-  main().then(
-    (code) => {
-      process.exitCode = code;
-    },
-    (error: unknown) => {
-      console.error(error instanceof Error ? error.message : error);
-      process.exitCode = 1;
-    },
-  );
+if (require.main === module) runProgram('fuzzer', main);

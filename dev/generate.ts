@@ -22,6 +22,7 @@ import { startServers } from './servers';
 import { projectRoot } from './servers/download';
 import { makeGuest } from './servers/guest';
 import { CLI, productCommand, requireProduct } from './servers/product';
+import { runProgram } from './servers/program';
 
 const USAGE = 'usage: node build/dev/generate.js [tables] [--check]';
 const USAGE_EXIT_CODE = 2;
@@ -84,12 +85,4 @@ function migrate(databaseUrl: string): void {
   });
 }
 
-main().then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
-  },
-);
+runProgram('generate', main);

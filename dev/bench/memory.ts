@@ -7,6 +7,7 @@ import type { Goal, RunRecord } from './result';
 import { median, rounded, sumOf } from './statistics';
 import { figure, type Table } from './table';
 
+const RSS_GOAL_MIB = 256;
 /** The limit for "no growth": the last quarter of the time compared with the second. */
 const GROWTH_GOAL = 1.1;
 /** In less time a heap has not found its size yet: it grows with the largest batches that it has met. */
@@ -45,8 +46,15 @@ export async function sampleMemory(
 const inQuarter = (samples: readonly Sample[], minutes: number, index: number) =>
   samples.filter(({ minute }) => Math.floor((minute / minutes) * 4) === index).map(({ rss }) => rss);
 
-export function highestOf(samples: readonly Sample[]): number {
-  return Math.max(...samples.map(({ rss }) => rss));
+/** @param when the state of the worker, to follow "resident memory" */
+export function residentGoal(id: string, samples: readonly Sample[], when = ''): Goal {
+  const highest = Math.max(...samples.map(({ rss }) => rss));
+  return {
+    id,
+    goal: `resident memory${when} <= ${RSS_GOAL_MIB} MiB`,
+    measured: `${figure(highest, 1)} MiB at most`,
+    met: highest <= RSS_GOAL_MIB,
+  };
 }
 
 export function quarterTable(samples: readonly Sample[], minutes: number): Omit<Table, 'notes'> {

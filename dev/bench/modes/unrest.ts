@@ -10,10 +10,10 @@ import { sleep, until } from '../../servers/deadline';
 import { kafkaAt, withClient } from '../guest';
 import {
   growthGoal,
-  highestOf,
   memoryChart,
   quarterTable,
   recordsOf,
+  residentGoal,
   type Sample,
   sampleMemory,
 } from '../memory';
@@ -24,7 +24,6 @@ import type { Stage } from '../stage';
 import { rounded, sumOf } from '../statistics';
 import { figure } from '../table';
 
-const RSS_GOAL_MIB = 256;
 /** From the end of a fault to the next decision. */
 const STANDSTILL_GOAL_S = 35;
 const COMMITTED_DEADLINE_MS = 180_000;
@@ -126,7 +125,6 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
   const lost = published - events;
   const twice = verdicts - events;
   const unanswered = inKafka - verdicts - resends;
-  const highest = highestOf(samples);
   const isExact = lost === 0 && twice === 0 && unanswered === 0 && verified === 'sound';
   return {
     table: {
@@ -163,12 +161,7 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
         met: standstillMs <= STANDSTILL_GOAL_S * 1000,
       },
       growthGoal('I8', samples, minutes),
-      {
-        id: 'I8',
-        goal: `resident memory <= ${RSS_GOAL_MIB} MiB`,
-        measured: `${figure(highest, 1)} MiB at most`,
-        met: highest <= RSS_GOAL_MIB,
-      },
+      residentGoal('I8', samples),
     ],
     runs: [
       {
