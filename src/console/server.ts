@@ -27,7 +27,7 @@ const MAX_CONNECTIONS_AN_ADDRESS = 250;
 const ANSWER_WITHIN_MS = 45_000;
 
 /** No script runs, nothing is loaded from elsewhere, and no other site shows a page of the console. */
-export const CONTENT_SECURITY_POLICY =
+const CONTENT_SECURITY_POLICY =
   "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const SECURITY = {

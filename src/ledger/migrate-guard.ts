@@ -13,7 +13,7 @@ const GUARD = 'promo_store.migrate_guard';
 /** Migrators of versions before 0016 take this advisory lock instead, for as long as they are connected. */
 const OLD_LOCK = 4_915_023_771;
 /** The longest wait for another migrator. */
-export const GUARD_TIMEOUT_MS = 60_000;
+const GUARD_TIMEOUT_MS = 60_000;
 const BETWEEN_LOOKS_MS = 500;
 /** Other migrators may create the same schema and table at the same moment, each of them once. */
 const MOST_TRIES = 5;

@@ -25,7 +25,7 @@ import { FAULTS_SHOWN, printFaults, readPromotionFile, referenceOf } from './che
 import { previewObjects, previewText } from './preview-report';
 
 /** The preview keeps its events and progress in memory: these limits take less than 1 GiB. */
-export const MOST_PREVIEW_EVENTS = 500_000;
+const MOST_PREVIEW_EVENTS = 500_000;
 const MOST_PROGRESS = 1_000_000;
 
 /** @returns the exit code */

@@ -1,5 +1,6 @@
 /** The report of `status` from the facts of Kafka and of the store, and its settings. */
-import { assess, type Facts, lookAgain } from '../../../../src/commands/diagnosis/status';
+import { lookAgain } from '../../../../src/commands/diagnosis/status';
+import { assess, type Facts } from '../../../../src/commands/diagnosis/status-assessment';
 import { describeReport } from '../../../../src/commands/diagnosis/status-report';
 import { describeConfig } from '../../../../src/config/config';
 import { onCluster } from '../../../../src/ledger/stored-state';
