@@ -34,7 +34,7 @@ test('the topics of operators follow the reference data [S9]', () => {
       {
         setting: 'VERDICT_TOPIC',
         problem: 'operator "ümlaut" makes "v.ümlaut", which is not a Kafka topic name',
-        remedy: expect.any(String),
+        remedy: 'Any remedy',
       },
     ]).message.split('. ')[0],
   );
