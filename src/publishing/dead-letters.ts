@@ -36,7 +36,12 @@ export interface Letter {
   readonly writtenMs: number;
   /** Length of its value. */
   readonly bytes: number;
+  /** The detailed cause: the claimed connection, the schema id, or the fault of the batch. Null: none. */
+  readonly detail: string | null;
 }
+
+/** The longest detail that is read. Ours are shorter, and anyone may write a longer one. */
+const MAX_DETAIL_LENGTH = 400;
 
 /** Reads a dead letter; null if the record is not one of ours. */
 export function readLetter({
@@ -61,6 +66,7 @@ export function readLetter({
     origin: text(REPLAYED_HEADER) ?? `${topic}/${partition}@${offset} ${sourceTimestampMs}`,
     writtenMs: Number(timestamp),
     bytes: value?.length ?? 0,
+    detail: text(LETTER_HEADERS.detail)?.slice(0, MAX_DETAIL_LENGTH) ?? null,
   };
 }
 

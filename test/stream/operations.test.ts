@@ -129,7 +129,7 @@ describe('a topic that looks like a topic of events, and that no worker reads', 
 
 describe('dead-letters', () => {
   together(
-    'are listed without their content, and replayed once a connection claims them [S4] [S5] [K1]',
+    'are listed with their cause and without their content, and replayed once a connection claims them [S4] [S5] [K1]',
     () =>
       inWorld({ topics: { main: 2 } }, async (world) => {
         const { main } = world.topics;
@@ -165,7 +165,9 @@ describe('dead-letters', () => {
         ];
         const some = await run(world, ['dead-letters', 'list', ...one]);
         expect(some.output).toMatch(
-          new RegExp(`^\\S+Z unclaimed: ${main}/1 offset 0 of \\S+Z, \\d+ bytes; at 0 offset \\d\\n`),
+          new RegExp(
+            `^\\S+Z unclaimed: ${main}/1 offset 0 of \\S+Z, \\d+ bytes; letter at partition 0 offset \\d\\n  the record has no header connection-id,`,
+          ),
         );
         expect(some.output).toContain(`${world.deadLetterTopic}: 1 dead letters (1 unclaimed)\n`);
         expect(await run(world, ['dead-letters', 'list', '--from-offset', '3'])).toMatchObject({ code: 2 });

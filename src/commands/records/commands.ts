@@ -96,7 +96,7 @@ export const RECORD_COMMANDS: readonly Command[] = [
     name: 'dead-letters list',
     summary: 'list the records that could not get a verdict, newest first',
     purpose:
-      'Lists the records of the dead-letter topic with their reason, source and time, without their content.',
+      'Lists the records of the dead-letter topic with reason, detail, source and time, without their values.',
     example: 'promo-intake dead-letters list --reason unclaimed --since 2026-11-22T00:00:00Z',
     options: {
       ...LETTERS,

@@ -1,5 +1,5 @@
 /**
- * `promo-intake dead-letters`: lists records without a verdict, without naming players, and sends them again.
+ * `promo-intake dead-letters`: lists records without a verdict, without their values, and sends them again.
  */
 
 import { DONE, FAILED } from '../../cli/exit-codes';
@@ -24,7 +24,7 @@ import { encodeMessages, makeProducer, type Producer, RecordsRefused } from '../
 import type { StreamRecord } from '../../kafka/protocol/record';
 import type { OutgoingMessage } from '../../kafka/protocol/record-batch-writer';
 import { beginOperation } from '../../ledger/operation-log';
-import { counted } from '../../lib/printable';
+import { counted, inOneLine } from '../../lib/printable';
 import { keyOf } from '../../lib/topic-partition';
 import { identityOf, type Letter, readLetter, replayedHeaders } from '../../publishing/dead-letters';
 import { makeLogger } from '../../telemetry/logger';
@@ -163,10 +163,12 @@ export function asJson(
     topic,
     counts: Object.fromEntries(counts),
     other_records: foreign,
-    newest: newest.map(({ reason, source, sourceTimestampMs, writtenMs, bytes, partition, offset }) => ({
-      ...{ written_at: isoTime(writtenMs), reason, source },
-      ...{ source_time: isoTime(sourceTimestampMs), bytes, partition, offset },
-    })),
+    newest: newest.map(
+      ({ reason, detail, source, sourceTimestampMs, writtenMs, bytes, partition, offset }) => ({
+        ...{ written_at: isoTime(writtenMs), reason, detail, source },
+        ...{ source_time: isoTime(sourceTimestampMs), bytes, partition, offset },
+      }),
+    ),
   };
 }
 
@@ -177,9 +179,11 @@ export function describeLetters(
   topic: string,
 ): string[] {
   return [
-    ...newest.map(
-      ({ writtenMs, reason, source, sourceTimestampMs, bytes, partition, offset }) =>
-        `${timeText(writtenMs)} ${reason}: ${keyOf(source)} offset ${source.offset} of ${timeText(sourceTimestampMs)}, ${bytes} bytes; at ${partition} offset ${offset}`,
+    ...newest.flatMap(
+      ({ writtenMs, reason, detail, source, sourceTimestampMs, bytes, partition, offset }) => [
+        `${timeText(writtenMs)} ${reason}: ${keyOf(source)} offset ${source.offset} of ${timeText(sourceTimestampMs)}, ${bytes} bytes; letter at partition ${partition} offset ${offset}`,
+        ...(detail === null ? [] : [`  ${inOneLine(detail)}`]),
+      ],
     ),
     `${topic}: ${countText(counts)}${newest.length < total(counts) ? `, the newest ${newest.length} are shown` : ''}`,
     ...(foreign > 0

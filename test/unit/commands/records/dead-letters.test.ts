@@ -5,6 +5,7 @@ import {
   type Listed,
   makePlan,
 } from '../../../../src/commands/records/dead-letters';
+import { LETTER_HEADERS } from '../../../../src/kafka/protocol/record';
 import type { OutgoingMessage } from '../../../../src/kafka/protocol/record-batch-writer';
 import type { Header } from '../../../../src/lib/record-header';
 import { readLetter } from '../../../../src/publishing/dead-letters';
@@ -16,22 +17,42 @@ const letter = (more: Partial<Listed> = {}): Listed => ({
   sourceTimestampMs: Date.parse('2026-11-22T10:00:00Z'),
   origin: 't/0@7 1795341600000',
   writtenMs: Date.parse('2026-11-22T10:00:01Z'),
-  ...{ bytes: 9, partition: 3, offset: 4, ...more },
+  ...{ bytes: 9, detail: null, partition: 3, offset: 4, ...more },
 });
 const counts = new Map([['unclaimed', 1]]);
 
 test('a listed dead letter has reason, source and time', () => {
   expect(describeLetters([letter()], counts, 0, 'dead')).toEqual([
-    '2026-11-22T10:00:01.000Z unclaimed: t/0 offset 7 of 2026-11-22T10:00:00.000Z, 9 bytes; at 3 offset 4',
+    '2026-11-22T10:00:01.000Z unclaimed: t/0 offset 7 of 2026-11-22T10:00:00.000Z, 9 bytes; letter at partition 3 offset 4',
     'dead: 1 dead letters (1 unclaimed)',
   ]);
+});
+
+test('the detail of a dead letter is a line of its own, without control characters', () => {
+  const detail = 'the header connection-id claims "acme\u001b[31m", which is no connection of this topic';
+  const claimed = letter({ detail });
+  expect(describeLetters([claimed], counts, 0, 'dead')[1]).toBe(
+    '  the header connection-id claims "acme\\u001b[31m", which is no connection of this topic',
+  );
+  expect(asJson([claimed], counts, 0, 'dead').newest).toMatchObject([{ detail }]);
+});
+
+test('the detail of a record is read from its header, up to a length', () => {
+  const headers = ['topic', 'partition', 'offset', 'timestamp', 'reason', 'detail'] as const;
+  const values = ['t', '0', '7', '1', 'unclaimed', 'd'.repeat(10_000)];
+  const record = {
+    ...{ timestamp: '1', value: null },
+    headers: headers.map((each, place): Header => [LETTER_HEADERS[each], Buffer.from(values[place] ?? '')]),
+  };
+  expect(readLetter(record)?.detail).toBe('d'.repeat(400));
+  expect(readLetter({ ...record, headers: record.headers.slice(0, -1) })?.detail).toBeNull();
 });
 
 // A sender that writes microseconds or nanoseconds instead of milliseconds; a header that is no number.
 test.each([1.7e18, 8.64e15 + 1, -9e15, Number.NaN])('an impossible time is shown as unknown: %d', (ms) => {
   const odd = letter({ sourceTimestampMs: ms, writtenMs: ms });
   expect(describeLetters([odd], counts, 0, 'dead')[0]).toBe(
-    'an unknown time unclaimed: t/0 offset 7 of an unknown time, 9 bytes; at 3 offset 4',
+    'an unknown time unclaimed: t/0 offset 7 of an unknown time, 9 bytes; letter at partition 3 offset 4',
   );
   expect(asJson([odd], counts, 0, 'dead').newest).toMatchObject([{ written_at: null, source_time: null }]);
 });

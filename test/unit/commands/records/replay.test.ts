@@ -70,6 +70,7 @@ describe('a dead letter', () => {
     ['source-offset', Buffer.from('7')],
     ['source-timestamp', Buffer.from('1000')],
     ['dead-letter-reason', Buffer.from('unclaimed')],
+    ['dead-letter-detail', Buffer.from('no connection')],
   ];
   const record = {
     offset: 1,
@@ -87,6 +88,7 @@ describe('a dead letter', () => {
       origin: 't/3@7 1000',
       writtenMs: 2000,
       bytes: 0,
+      detail: 'no connection',
     });
     expect([...originalHeaders(record)]).toEqual(original);
   });
