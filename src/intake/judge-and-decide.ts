@@ -5,7 +5,7 @@
 import type { Reference } from '../domain/reference';
 import type { Decision, Item } from '../domain/verdict/decide';
 import { PANIC } from '../domain/verdict/judge';
-import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
+import { type Ledger, type LedgerBatch, questionsOf } from '../ledger/decide-batch';
 import { StoreBehind } from '../ledger/failures';
 import type { PublishedFacts } from '../ledger/published-facts';
 import type { NumberedPartition, PartitionItems } from '../ledger/statements/find';
@@ -105,11 +105,12 @@ export function makeJudgeAndDecide({
         if (isPartition(origin)) parts.push({ partition: origin, from, to: items.length, expectedUpTo });
       }
       if (parts.length > 0) sharedRounds?.observe(items);
+      const questions = questionsOf(items);
       for (const [index, { front }] of sections.entries())
         await front?.catch((error) => blocked.set(index, { before: 0, reason: asError(error) }));
       throwIfAny(blocked);
       const { decisions, facts } = await ledger.decideBatch({
-        ...{ items, parts, reference, isPublished },
+        ...{ items, questions, parts, reference, isPublished },
         ...options,
         beforeWrites:
           rejectLimit &&

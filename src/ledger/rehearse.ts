@@ -10,8 +10,8 @@ import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { type Decision, decide, type Item } from '../domain/verdict/decide';
 import { inTransaction, type Store } from '../postgres/transaction';
 import { StaleReference } from './failures';
-import { findDecidedEvents, referenceInForce } from './statements/find';
-import { nowMicros, PlayerKeys, readBatchRounds } from './statements/lock';
+import { eventKeysOf, findDecidedEvents, referenceInForce } from './statements/find';
+import { BatchRounds, nowMicros, PlayerKeys, readBatchRounds } from './statements/lock';
 
 export interface RehearsedBatch {
   /** Of one request, in the order in which they would be decided. */
@@ -34,8 +34,8 @@ export function makeRehearseBatch(store: Store): RehearseBatch {
       const [, inForce, rounds, events, micros] = await Promise.all([
         session.query(READ_ONLY),
         referenceInForce(session),
-        readBatchRounds(session, items),
-        findDecidedEvents(session, items),
+        readBatchRounds(session, new BatchRounds(items).all),
+        findDecidedEvents(session, eventKeysOf(items)),
         nowMicros(session),
       ]);
       if (!isSameVersion(inForce, reference))

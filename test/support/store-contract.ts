@@ -75,7 +75,7 @@ class Tx {
   }
   async find(...ids: string[]): Promise<string[]> {
     const found: string[] = [];
-    await find.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
+    await find.findEvents(this.session, find.withKeys({ feedNo: FEED, ids }), (id) => found.push(id));
     return found.sort();
   }
   partitionNo = (partition: number, cluster = find.FIRST_CLUSTER) =>

@@ -115,13 +115,28 @@ export async function lockPartitions(
   return { locked, inForce: readInForce(rows[0]?.[6]) };
 }
 
+/** The events of one feed, with their keys as the store reads them. */
+export interface EventKeys extends FeedIds {
+  readonly keys: Buffer;
+}
+
+/** The events of a batch, feed by feed. */
+export function eventKeysOf(items: readonly Item[]): readonly EventKeys[] {
+  return [...idsByFeed(items)].map(([feedNo, ids]) => withKeys({ feedNo, ids }));
+}
+
+export function withKeys({ feedNo, ids }: FeedIds): EventKeys {
+  return { feedNo, ids, keys: arrays.formatted(ids, ID_KEY) };
+}
+
 /** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
-export async function findDecidedEvents(session: Session, items: readonly Item[]): Promise<Known['events']> {
+export async function findDecidedEvents(
+  session: Session,
+  batch: readonly EventKeys[],
+): Promise<Known['events']> {
   const decided: Known['events'] = new FeedMap();
   await Promise.all(
-    [...idsByFeed(items)].map(([feedNo, ids]) =>
-      findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event)),
-    ),
+    batch.map((events) => findEvents(session, events, (id, event) => decided.set(events.feedNo, id, event))),
   );
   return decided;
 }
@@ -152,10 +167,10 @@ const FIND_EVENTS = {
  */
 export async function findEvents(
   session: Session,
-  { feedNo, ids }: FeedIds,
+  { feedNo, ids, keys }: EventKeys,
   found: (eventId: string, event: KnownEvent) => void,
 ): Promise<void> {
-  const rows = await session.query(FIND_EVENTS, [feedNo, arrays.formatted(ids, ID_KEY)]);
+  const rows = await session.query(FIND_EVENTS, [feedNo, keys]);
   const idOf = idFinder(ids);
   for (const [key, code, content, partitionNo, offset, verdictId] of rows) {
     const id = idOf(key ?? '');

@@ -28,63 +28,73 @@ export async function lockFeeds(session: Session, feedNos: readonly number[]): P
   await session.query(LOCK_THESE_FEEDS, [arrays.int4(feedNos)]);
 }
 
-/** Locks the rounds of these events, except events that are known to be decided. */
-export function lockBatchRounds(
-  session: Session,
-  items: readonly Item[],
-  known: Known['events'] | null,
-): Promise<FeedMap<Round>> {
-  const wanted = roundIdsOf(items, (feedNo, eventId) => !known?.has(feedNo, eventId));
-  return collect(session, wanted, lockRounds);
-}
+/** The rounds that the events of a batch name. */
+export class BatchRounds {
+  /** In ascending order. */
+  readonly all: readonly FeedIds[];
+  private readonly events: FeedMap<number>;
 
-/**
- * Reads the rounds of decided events, for the anomalies that answers name (docs/rules.md, A4). Sends no query
- * where no event is decided.
- */
-export async function readDecidedRounds(
-  session: Session,
-  items: readonly Item[],
-  known: Known['events'],
-): Promise<FeedMap<Round>> {
-  if (known.isEmpty()) return new FeedMap();
-  const wanted = roundIdsOf(items, (feedNo, eventId) => known.has(feedNo, eventId));
-  return collect(session, wanted, readRounds);
-}
-
-/** Reads the rounds of all these events without locks, for a rehearsal. */
-export function readBatchRounds(session: Session, items: readonly Item[]): Promise<FeedMap<Round>> {
-  const wanted = roundIdsOf(items, () => true);
-  return collect(session, wanted, readRounds);
-}
-
-function roundIdsOf(
-  items: readonly Item[],
-  isWanted: (feedNo: number, eventId: string) => boolean,
-): FeedMap<true> {
-  const wanted = new FeedMap<true>();
-  for (const item of items) {
-    if (item.type === 'keyed' && item.fields.roundId !== null && isWanted(item.feedNo, item.eventId))
-      wanted.set(item.feedNo, item.fields.roundId, true);
+  constructor(private readonly items: readonly Item[]) {
+    this.events = countByRound(items, () => true);
+    this.all = this.events.inOrder();
   }
-  return wanted;
+
+  /**
+   * A decided event changes no round, whatever a resend contains.
+   *
+   * @param known the decided events
+   * @returns the rounds that another event names, and the rounds that a decided event names. Both ascend
+   */
+  divide(known: Known['events']): { toLock: readonly FeedIds[]; toRead: readonly FeedIds[] } {
+    if (known.isEmpty()) return { toLock: this.all, toRead: [] };
+    const decided = countByRound(this.items, (feedNo, eventId) => known.has(feedNo, eventId));
+    const isOpen = (feedNo: number, id: string) => decided.get(feedNo, id) !== this.events.get(feedNo, id);
+    const toLock = this.all.map(({ feedNo, ids }) => ({
+      feedNo,
+      ids: ids.filter((id) => isOpen(feedNo, id)),
+    }));
+    return { toLock: toLock.filter(({ ids }) => ids.length > 0), toRead: decided.inOrder() };
+  }
+}
+
+/** The rounds that these events name, each with the number of the events. */
+function countByRound(
+  items: readonly Item[],
+  isCounted: (feedNo: number, eventId: string) => boolean,
+): FeedMap<number> {
+  const events = new FeedMap<number>();
+  for (const item of items) {
+    if (item.type !== 'keyed' || !isCounted(item.feedNo, item.eventId)) continue;
+    const { roundId } = item.fields;
+    if (roundId !== null) events.set(item.feedNo, roundId, (events.get(item.feedNo, roundId) ?? 0) + 1);
+  }
+  return events;
+}
+
+/** Locks the rounds that exist, and returns their state. */
+export function lockBatchRounds(session: Session, rounds: readonly FeedIds[]): Promise<FeedMap<Round>> {
+  return collect(session, rounds, lockRounds);
 }
 
 /**
- * The existing rounds of all feeds, by one statement for each feed.
- *
- * @param pass locks or reads the rounds of one feed
+ * Reads the rounds that exist, without locks: for the anomalies that answers name (docs/rules.md, A4), and
+ * for a rehearsal.
  */
+export function readBatchRounds(session: Session, rounds: readonly FeedIds[]): Promise<FeedMap<Round>> {
+  return collect(session, rounds, readRounds);
+}
+
+/** One statement for each feed. @param pass locks or reads the rounds of one feed */
 async function collect(
   session: Session,
-  wanted: FeedMap<true>,
+  rounds: readonly FeedIds[],
   pass: typeof lockRounds,
 ): Promise<FeedMap<Round>> {
   const found = new FeedMap<Round>();
   await Promise.all(
-    wanted
-      .inOrder()
-      .map((ids) => pass(session, ids, ({ feedNo, roundId, round }) => found.set(feedNo, roundId, round))),
+    rounds.map((ids) =>
+      pass(session, ids, ({ feedNo, roundId, round }) => found.set(feedNo, roundId, round)),
+    ),
   );
   return found;
 }
