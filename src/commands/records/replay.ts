@@ -70,8 +70,10 @@ export async function replay(options: Options): Promise<number> {
       ({ topic, partition, from, to }) => `${keyOf({ topic, partition })}: offsets ${from} to ${to - 1}`,
     ),
   );
-  if (ranges.length === 0) console.log('the group has read nothing of this range');
-  if (ranges.length === 0) return DONE;
+  if (ranges.length === 0) {
+    console.log('the group has read nothing of this range');
+    return DONE;
+  }
   if (!options.has('confirm')) {
     console.log('nothing was replayed: add --confirm to replay it');
     return DONE;

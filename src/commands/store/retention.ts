@@ -49,14 +49,16 @@ export async function applyRetention(options: Options): Promise<number> {
     console.log(
       `player hashes of dropped months deleted: ${counted(events, 'event')}, ${counted(rounds, 'round')}`,
     );
-  const attributions = await forgetDroppedAttributions(DATABASE);
-  if (attributions > 0) console.log(`attributions of dropped months deleted: ${attributions}`);
-  const sums = await forgetDroppedPlayerSums(DATABASE);
-  if (sums > 0) console.log(`daily sums of players of dropped months deleted: ${sums}`);
-  const pseudonyms = await forgetDroppedPseudonyms(DATABASE);
-  if (pseudonyms > 0) console.log(`pseudonyms of players without a kept event deleted: ${pseudonyms}`);
-  const calls = await forgetWalletCalls(DATABASE, firstKept, LIMITS.wallet_stored_answer.value);
-  if (calls > 0) console.log(`wallet calls deleted: ${calls}`);
+  const storedAnswerMonths = LIMITS.wallet_stored_answer.value;
+  for (const [rows, forget] of [
+    ['attributions of dropped months', () => forgetDroppedAttributions(DATABASE)],
+    ['daily sums of players of dropped months', () => forgetDroppedPlayerSums(DATABASE)],
+    ['pseudonyms of players without a kept event', () => forgetDroppedPseudonyms(DATABASE)],
+    ['wallet calls', () => forgetWalletCalls(DATABASE, firstKept, storedAnswerMonths)],
+  ] as const) {
+    const deleted = await forget();
+    if (deleted > 0) console.log(`${rows} deleted: ${deleted}`);
+  }
   return DONE;
 }
 
