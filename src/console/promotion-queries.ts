@@ -15,7 +15,6 @@ export const PROMOTION_QUERIES = {
     ],
     limit: 500,
     text: `
-select promotion_id, type, state, version, window_key, window_starts_at, window_ends_at
 from promotions
 order by promotion_id`,
   }),
@@ -50,7 +49,6 @@ order by starts_at desc nulls last, item, currency`,
     ],
     limit: 50,
     text: `
-select player_id, window_key, item, currency, value, target, share, completions, points, changed_at
 from progress
 where promotion_id = :promotion
 order by starts_at desc nulls last, points desc nulls last, share desc nulls last, changed_at`,
@@ -93,7 +91,6 @@ order by 2 desc, 1`,
     columns: ['step', 'happened_at', 'what_happened', 'why', 'what_next'],
     limit: 300,
     text: `
-select step, happened_at, what_happened, why, what_next
 from story
 order by step`,
   }),

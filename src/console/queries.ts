@@ -67,7 +67,6 @@ order by 1`,
     columns: ['connection_id', 'transport', 'topic', 'feed_id'],
     limit: 500,
     text: `
-select connection_id, transport, topic, feed_id
 from registered
 where not is_test
 order by connection_id`,
@@ -98,8 +97,6 @@ order by 1`,
     ],
     limit: 100,
     text: `
-select feed_id, event_id, connection_id, received_at, first_verdict, first_reason,
-  source_topic, source_partition, source_offset
 from deliveries
 where content_differs and received_at >= :since and received_at < :until
 order by received_at desc`,
@@ -125,9 +122,6 @@ order by received_at desc`,
     ],
     limit: 1,
     text: `
-select feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount, currency,
-  occurred_at, decided_at, counted, counts_now, verdict_id, reference_version,
-  source_topic, source_partition, source_offset
 from verdicts
 where verdict_id = (select promo.verdict_id_of(:feed, :event))`,
   }),
@@ -140,7 +134,6 @@ where verdict_id = (select promo.verdict_id_of(:feed, :event))`,
     columns: ['verdict', 'reason', 'verdict_id'],
     limit: 1,
     text: `
-select verdict, reason, verdict_id
 from keys
 where feed_id = :feed and event_key = promo_store.id_key(:event)`,
   }),
@@ -152,7 +145,6 @@ where feed_id = :feed and event_key = promo_store.id_key(:event)`,
     columns: ['reason', 'field'],
     limit: 20,
     text: `
-select reason, field
 from faults
 where verdict_id = (select promo.verdict_id_of(:feed, :event))
 order by place`,
@@ -168,7 +160,6 @@ order by place`,
     ],
     limit: 50,
     text: `
-select connection_id, received_at, content_differs, source_topic, source_partition, source_offset
 from deliveries
 where feed_id = :feed and event_id = promo.stored_id(:event)
 order by received_at`,
@@ -181,7 +172,6 @@ order by received_at`,
     columns: ['round_id', 'kind', 'amount', 'currency', 'entered_at'],
     limit: 100,
     text: `
-select round_id, kind, amount, currency, entered_at
 from entries
 where feed_id = :feed and event_id = promo.stored_id(:event) and reverses_entry_id is not null
 order by entry_id`,
@@ -197,8 +187,6 @@ order by entry_id`,
     ],
     limit: 20,
     text: `
-select brand, currency, counted_bet, counted_win, counted_settled, below_min_bet,
-  refunded, refunded_by, refunded_at, settled, opened_at
 from rounds
 where feed_id = :feed and round_id = promo.stored_id(:round)
 order by currency`,
@@ -214,7 +202,6 @@ order by currency`,
     ],
     limit: 500,
     text: `
-select event_id, kind, amount, currency, verdict, reason, counts_now, occurred_at, decided_at, connection_id
 from verdicts
 where feed_id = :feed and round_id = promo.stored_id(:round)
 order by verdict_id`,
@@ -227,7 +214,6 @@ order by verdict_id`,
     columns: ['anomaly'],
     limit: 10,
     text: `
-select anomaly
 from anomalies
 where feed_id = :feed and round_id = promo.stored_id(:round)
 order by anomaly`,
@@ -240,7 +226,6 @@ order by anomaly`,
     columns: ['feed_id', 'round_id', 'anomaly', 'opened_at'],
     limit: 100,
     text: `
-select feed_id, round_id, anomaly, opened_at
 from anomalies
 where opened_at >= :since and opened_at < :until
 order by opened_at desc`,

@@ -123,7 +123,10 @@ interface Definition<P, C> {
   readonly params: P;
   readonly columns: readonly C[];
   readonly limit: number;
-  /** Reads the sources by their names, and parameters as :name. */
+  /**
+   * Reads the sources by their names, and parameters as :name. It begins with `from` where the columns are
+   * those of a source.
+   */
   readonly text: string;
 }
 
@@ -136,7 +139,9 @@ const PARAMETER = /(?<!:):([a-z_]+)\b/g;
 export function defineQuery<const P extends Parameters, const C extends string>(
   definition: Definition<P, C>,
 ): Query<P, C> {
-  const { title, from, params, columns, limit, text } = definition;
+  const { title, from, params, columns, limit } = definition;
+  const given = definition.text.trim();
+  const text = given.startsWith('from') ? `select ${columns.join(', ')}\n${given}` : given;
   const names = Object.keys(params);
   if (params.feed !== undefined && params.feed !== 'feed')
     throw new Error(`the query "${title}" reads a feed that may be of another operator`);
@@ -144,7 +149,7 @@ export function defineQuery<const P extends Parameters, const C extends string>(
   if (/\bpromo(_\w+)?"?\s*\.|\bpg_|information_schema|\$\d|;/i.test(withoutFunctions))
     throw new Error(`the query "${title}" reads more than its sources`);
   const sources = from.map((name) => sourceFor(text, name));
-  const whole = `with ${sources.join(', ')}\n${text.trim()}\nlimit ${limit + 1}`;
+  const whole = `with ${sources.join(', ')}\n${text}\nlimit ${limit + 1}`;
   const numbered = whole.replace(PARAMETER, (_, name: string) => {
     const index = names.indexOf(name);
     const type = params[name];
