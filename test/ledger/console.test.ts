@@ -66,6 +66,7 @@ describe.each(OPERATORS)('$operator', ({ operator, own, other, otherAmount }) =>
   const ids = [
     'e-1',
     'e-5',
+    'e-6',
     'r-1',
     'r-2',
     `e-${own}`,
