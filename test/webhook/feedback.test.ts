@@ -122,7 +122,7 @@ test('tail prints each verdict once with its remedy, survives a lost connection,
     expect(code).toBe(0);
     expect(output.split('\n').map((line) => line.replace(/^\S+ /, ''))).toEqual([
       `${HOOK}: bet good of 10.50 EUR is accepted.`,
-      `${HOOK}: bet bad is rejected/bad_amount. Send the exact amount as a decimal string, with a new event_id.`,
+      `${HOOK}: bet bad is rejected/bad_amount at /amount. Send the exact amount as a decimal string, with a new event_id.`,
       `${HOOK}: bet after of 10.50 EUR is accepted.`,
       '',
     ]);
