@@ -14,8 +14,8 @@ export interface StoredVersions {
 }
 
 export interface PartitionBalance {
-  /** The id of its Kafka cluster. Null or absent where no worker has reported it yet. */
-  readonly cluster?: string | null;
+  /** The id of its Kafka cluster. Null where no worker has reported it yet. */
+  readonly cluster: string | null;
   readonly topic: string;
   readonly partition: number;
   /** One past the last decided offset of the current log. */
@@ -80,9 +80,7 @@ export function onCluster(
   balance: readonly PartitionBalance[],
   clusterId: string | null | undefined,
 ): readonly PartitionBalance[] {
-  return clusterId == null
-    ? balance
-    : balance.filter(({ cluster = null }) => (cluster ?? clusterId) === clusterId);
+  return clusterId == null ? balance : balance.filter(({ cluster }) => (cluster ?? clusterId) === clusterId);
 }
 
 /** The number of damages that promo.check_invariants() finds. Reads everything stored. @throws StoreError */

@@ -10,7 +10,9 @@ const at = { topic: 't', partition: 0 };
 const facts = (more: Partial<Facts> = {}): Facts => ({
   migrations: ['0001'],
   versions: value({ migrations: ['0001'], referenceVersion: 3, referenceAppliedAt: 'then', topics: ['t'] }),
-  balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
+  balance: value([
+    { ...at, cluster: null, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
+  ]),
   positions: value([{ ...at, low: 0, high: 12, committed: 10 }]),
   members: value(1),
   walletCalls: value({ open: 2, unresolved: 0, oldestDueSeconds: 0 }),
@@ -136,7 +138,9 @@ test('a partition that waits for over a minute with nothing decided is undecided
   expect(needs({ oldestSeconds })).toEqual([
     't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; /readyz of its worker says why',
   ]);
-  const moves = value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 }]);
+  const moves = value([
+    { ...at, cluster: null, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 },
+  ]);
   expect(needs({ oldestSeconds, balance: moves })).toEqual([]);
   expect(needs({ oldestSeconds, balance: value([]) })).toEqual([
     expect.stringContaining('and none was ever decided'),
@@ -156,7 +160,9 @@ test('a partition that decides during the report is not undecided, for any age o
   const old = facts({ oldestSeconds: new Map([['t/0', 7_200]]), balance: value([]) });
   expect(assess(old).partitions).toMatchObject([{ undecided: true }]);
   const asked = async (idleSeconds: number, committed = 10) => {
-    const balance = [{ ...at, decidedUpTo: 12, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds }];
+    const balance = [
+      { ...at, cluster: null, decidedUpTo: 12, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds },
+    ];
     const positions = [{ ...at, low: 0, high: 12, committed }];
     return assess(await lookAgain(old, async () => value({ balance, positions })));
   };
@@ -171,11 +177,12 @@ test('a partition that decides during the report is not undecided, for any age o
 test('a topic that is no longer read is listed, and needs no person', () => {
   const old = { topic: 'old', partition: 0, low: 0, high: 20, committed: null };
   const balance = value([
-    { ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
+    { ...at, cluster: null, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
     ...[0, 1].map((partition) => {
       return {
         ...old,
         partition,
+        cluster: null,
         decidedUpTo: 15,
         recordsRead: 15,
         became: 15,
@@ -244,7 +251,9 @@ test.each<[string, Partial<Facts>, RegExp]>([
   [
     'counters do not balance',
     {
-      balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]),
+      balance: value([
+        { ...at, cluster: null, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 },
+      ]),
     },
     /9 records were read, but 8 have a counted result/,
   ],
