@@ -31,6 +31,7 @@ import { KafkaProblem, noTopic } from '../../kafka/client/errors';
 import { type Range, readRecords } from '../../kafka/consumer/range-reader';
 import type { StreamRecord } from '../../kafka/protocol/record';
 import { makeLedger } from '../../ledger/decide-batch';
+import { UnreadableReference } from '../../ledger/failures';
 import { beginOperation } from '../../ledger/operation-log';
 import { ensureMonths, nameOfCluster } from '../../ledger/partition-state';
 import { makeReferences } from '../../ledger/reference-store';
@@ -46,6 +47,7 @@ import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../../sche
 import { decodeRecords } from '../../stream/decoding';
 import { makeLogger } from '../../telemetry/logger';
 import { makeProducing, OwnTopics } from '../services/verdict-publishing';
+import { explainNewer } from '../shared/command-pool';
 import { noteEnd } from '../shared/operation-log';
 import { REPLAY_SETTINGS } from '../shared/settings';
 
@@ -92,7 +94,7 @@ export async function replay(options: Options): Promise<number> {
     own.checkEach(connections.map(({ operator }) => operator.id));
   } catch (error) {
     await pool.end();
-    throw error;
+    throw explainNewer(error, [UnreadableReference]);
   }
   const request = { ...bounds, ranges };
   const operation = await beginOperation(
