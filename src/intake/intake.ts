@@ -28,7 +28,7 @@ export interface IntakeDeps extends JudgeDeps {
   readonly logger: Logger;
   /** Called when a batch is retried immediately, with the reason. */
   readonly onRetry?: ((failure: 'again' | 'data') => void) | undefined;
-  /** Milliseconds of a clock. Only the rate of panics is measured with it. */
+  /** Milliseconds of a clock that is never set. Only the rate of panics is measured with it. */
   readonly now: () => number;
 }
 
@@ -53,6 +53,8 @@ export interface Intake {
 const MAX_TRIES_AT_ONCE = 5;
 /** Tries of an event that fails alone, before it becomes a panic (V9). */
 const TRIES_ALONE = 2;
+/** Beyond this rate, an event that fails alone stays undecided. */
+export const MAX_PANICS_PER_MINUTE = 10;
 /**
  * After a lost race, this many batches lock their feeds. Other writers then open the same rounds: without the
  * locks all but one of them would have to decide their batches again.
@@ -62,7 +64,8 @@ const CONTENDED_BATCHES = 200;
 export function makeIntake(deps: IntakeDeps): Intake {
   const { logger, onRetry, now } = deps;
   const judgeAndDecide = makeJudgeAndDecide(deps);
-  const takePanic = makePanicLimit(now);
+  /** When events of the last minute became panics, or will. Several batches may be about to store theirs. */
+  let panics: number[] = [];
   /** The number of further batches that lock their feeds. */
   let contendedBatches = 0;
 
@@ -153,8 +156,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
         failure = error;
       }
     }
-    const giveBack = takePanic();
-    if (giveBack === null) throw failure;
+    const place = now();
+    panics = panics.filter((at) => at >= place - 60_000);
+    if (panics.length >= MAX_PANICS_PER_MINUTE) throw failure;
+    panics.push(place);
     let isPanic = false;
     try {
       const answers = await decideOnce([section], whenSent, messageOf(failure));
@@ -167,7 +172,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         );
       return answers;
     } finally {
-      if (!isPanic) giveBack();
+      if (!isPanic && panics.includes(place)) panics.splice(panics.indexOf(place), 1);
     }
   }
 
@@ -221,27 +226,5 @@ function behind({ envelopes, expectedUpTo, ...section }: Section, answered: numb
     ...section,
     envelopes: envelopes.slice(answered),
     expectedUpTo: expectedUpTo === undefined ? undefined : at(envelopes, answered - 1).offset + 1,
-  };
-}
-
-/** Beyond this rate, an event that fails alone stays undecided. */
-export const MAX_PANICS_PER_MINUTE = 10;
-
-/**
- * Returns a function that takes a place before a panic is stored: other partitions may be about to store
- * theirs. It returns a function that gives the place back if no panic was stored; null if no place is left.
- *
- * @param now milliseconds of a clock that is never set
- */
-export function makePanicLimit(now: () => number): () => (() => void) | null {
-  let taken: number[] = [];
-  return () => {
-    const place = now();
-    taken = taken.filter((at) => at >= place - 60_000);
-    if (taken.length >= MAX_PANICS_PER_MINUTE) return null;
-    taken.push(place);
-    return () => {
-      if (taken.includes(place)) taken.splice(taken.indexOf(place), 1);
-    };
   };
 }

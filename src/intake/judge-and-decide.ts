@@ -3,7 +3,7 @@
  * Sends the dead letters before the commit, and applies the limit on rejected events.
  */
 import type { Reference } from '../domain/reference';
-import type { Decision, Item } from '../domain/verdict/decide';
+import type { Decision } from '../domain/verdict/decide';
 import { PANIC } from '../domain/verdict/judge';
 import { type Ledger, type LedgerBatch, questionsOf } from '../ledger/decide-batch';
 import { StoreBehind } from '../ledger/failures';
@@ -44,6 +44,18 @@ export interface JudgeDeps {
 /** The options of a batch that pass to the ledger unchanged. */
 export type BatchOptions = Pick<LedgerBatch, 'contended' | 'whenSent'>;
 
+/** The items of a section. */
+interface Range {
+  /** The place of the section in the batch. */
+  readonly section: number;
+  readonly key: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A dead letter with its place in its section. */
+interface Letter extends DeadLetter, Pick<Range, 'section'>, Pick<Blocked, 'before'> {}
+
 export function makeJudgeAndDecide({
   ledger,
   references,
@@ -65,12 +77,13 @@ export function makeJudgeAndDecide({
     panic?: string,
   ): Promise<readonly Answer[]> {
     const numbered = await Promise.all(
-      sections.map(async ({ origin, envelopes, expectedUpTo, front }) => ({
-        origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
-        envelopes,
-        expectedUpTo,
-        front,
-      })),
+      sections.map(async (section) => {
+        const { origin } = section;
+        return {
+          ...section,
+          origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
+        };
+      }),
     );
     // A paused topic waits for new reference data.
     const isPaused = sections.some(({ origin }) => rejectLimit?.isPaused(limitKeyOf(origin)));
@@ -86,45 +99,56 @@ export function makeJudgeAndDecide({
     options: BatchOptions,
     panic: string | undefined,
   ): Promise<readonly Answer[]> {
+    const prepared: Prepared = { items: [], unanswered: [], isPublished };
+    const { items, unanswered } = prepared;
+    const ranges: Range[] = [];
+    const parts: PartitionItems[] = [];
+    const letters: Letter[] = [];
     const blocked = new Map<number, Blocked>();
+    for (const [section, { origin, envelopes, expectedUpTo }] of sections.entries()) {
+      const [key, from] = [limitKeyOf(origin), items.length];
+      try {
+        rejectLimit?.admit(key, reference);
+        prepare(prepared, reference, origin, envelopes, panic !== undefined);
+      } catch (error) {
+        if (!(error instanceof TopicPaused || error instanceof PayloadUnavailable)) throw error;
+        blocked.set(section, { before: items.length - from, reason: error });
+      }
+      ranges.push({ section, key, from, to: items.length });
+      if (!isPartition(origin)) continue;
+      parts.push({ partition: origin, from, to: items.length, expectedUpTo });
+      envelopes.forEach((envelope, before) => {
+        const item = items[from + before];
+        if (item?.type === 'unstored' && item.deadLetter !== null)
+          letters.push({ envelope, source: origin, reason: item.deadLetter, section, before });
+      });
+    }
+    if (parts.length > 0) sharedRounds?.observe(items);
+    const questions = questionsOf(items);
+    for (const [section, { front }] of sections.entries())
+      await front?.catch((error) => blocked.set(section, { before: 0, reason: asError(error) }));
+    throwIfAny(blocked);
+
     const checked: Checked[] = [];
     let isCommitted = false;
     try {
-      const prepared: Prepared = { items: [], unanswered: [], isPublished };
-      const { items, unanswered } = prepared;
-      const parts: PartitionItems[] = [];
-      for (const [index, { origin, envelopes, expectedUpTo }] of sections.entries()) {
-        const from = items.length;
-        try {
-          rejectLimit?.admit(limitKeyOf(origin), reference);
-          prepare(prepared, reference, origin, envelopes, panic !== undefined);
-        } catch (error) {
-          if (!(error instanceof TopicPaused || error instanceof PayloadUnavailable)) throw error;
-          blocked.set(index, { before: items.length - from, reason: error });
-        }
-        if (isPartition(origin)) parts.push({ partition: origin, from, to: items.length, expectedUpTo });
-      }
-      if (parts.length > 0) sharedRounds?.observe(items);
-      const questions = questionsOf(items);
-      for (const [index, { front }] of sections.entries())
-        await front?.catch((error) => blocked.set(index, { before: 0, reason: asError(error) }));
-      throwIfAny(blocked);
       const { decisions, facts } = await ledger.decideBatch({
         ...{ items, questions, parts, reference, isPublished },
         ...options,
         beforeWrites:
           rejectLimit &&
           ((decided) => {
-            for (const [key, { decisions, places }] of byLimitKey(sections, decided))
+            for (const [key, ofKey] of Map.groupBy(ranges, (range) => range.key))
               try {
+                const decisions = ofKey.flatMap(({ from, to }) => decided.slice(from, to));
                 checked.push(rejectLimit.check(key, reference, decisions));
               } catch (error) {
                 if (!(error instanceof TopicPaused)) throw error;
-                for (const index of places) blocked.set(index, { before: 0, reason: error });
+                for (const { section } of ofKey) blocked.set(section, { before: 0, reason: error });
               }
             throwIfAny(blocked);
           }),
-        beforeCommit: deadLetterSending(parts, unanswered, items),
+        beforeCommit: letters.length === 0 ? undefined : () => send(letters),
         ...(panic === undefined
           ? {}
           : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
@@ -132,52 +156,26 @@ export function makeJudgeAndDecide({
       isCommitted = true;
       return completeAnswers(unanswered, decisions, facts);
     } catch (error) {
-      if (error instanceof StoreBehind)
-        throw new HeldUp(new Map([[error.part, { before: 0, reason: error }]]));
-      throw error;
+      if (!(error instanceof StoreBehind)) throw error;
+      throw new HeldUp(new Map([[error.part, { before: 0, reason: error }]]));
     } finally {
       for (const end of checked) end(isCommitted);
     }
   }
 
-  /** Returns the function that sends the dead letters of a batch; undefined where the batch has none. */
-  function deadLetterSending(
-    parts: readonly PartitionItems[],
-    unanswered: readonly Unanswered[],
-    items: readonly Item[],
-  ): (() => Promise<void>) | undefined {
-    const letters: DeadLetter[] = [];
-    for (const { partition, from, to } of parts) {
-      for (let index = from; index < to; index++) {
-        const item = at(items, index);
-        if (item.type === 'unstored' && item.deadLetter !== null)
-          letters.push({
-            envelope: at(unanswered, index).envelope,
-            source: partition,
-            reason: item.deadLetter,
-          });
-      }
-    }
-    if (letters.length === 0) return undefined;
+  /** @throws HeldUp where the topic does not accept all of them */
+  async function send(letters: readonly Letter[]): Promise<void> {
     if (sendDeadLetters === undefined) throw new Error('no producer of dead letters is configured');
-    return async () => {
-      try {
-        await sendDeadLetters(letters);
-      } catch (error) {
-        const refused = error instanceof LettersRefused ? error.refused : letters;
-        const envelopes = new Set(refused.map(({ envelope }) => envelope));
-        const reason = new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, {
-          cause: error,
-        });
-        const blocked = new Map<number, Blocked>();
-        for (const [index, { from, to }] of parts.entries()) {
-          const before = unanswered.slice(from, to).findIndex(({ envelope }) => envelopes.has(envelope));
-          if (before >= 0) blocked.set(index, { before, reason });
-        }
-        throwIfAny(blocked);
-        throw reason;
-      }
-    };
+    try {
+      await sendDeadLetters(letters);
+    } catch (error) {
+      const message = `the dead-letter topic refused: ${messageOf(error)}`;
+      const reason = new DeadLetterRefused(message, { cause: error });
+      const refused = new Set<DeadLetter>(error instanceof LettersRefused ? error.refused : letters);
+      // The first one of each section is set last.
+      const held = letters.filter((letter) => refused.has(letter)).reverse();
+      throw new HeldUp(new Map(held.map(({ section, before }) => [section, { before, reason }])));
+    }
   }
 
   return judgeAndDecide;
@@ -211,22 +209,6 @@ function isAnswered(answer: Unanswered): answer is Unanswered & Pick<Answer, 'de
 /** The key under which the limit counts and pauses: the topic, or the id of the webhook connection. */
 function limitKeyOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;
-}
-
-/** The sections of each key by their places in the batch, and their decisions. */
-function byLimitKey(sections: readonly Section[], decisions: readonly Decision[]) {
-  const byKey = new Map<string, { places: number[]; decisions: Decision[] }>();
-  let from = 0;
-  for (const [index, { origin, envelopes }] of sections.entries()) {
-    const to = from + envelopes.length;
-    const key = limitKeyOf(origin);
-    const ofKey = byKey.get(key) ?? { places: [], decisions: [] };
-    byKey.set(key, ofKey);
-    ofKey.places.push(index);
-    ofKey.decisions.push(...decisions.slice(from, to));
-    from = to;
-  }
-  return byKey;
 }
 
 function throwIfAny(blocked: ReadonlyMap<number, Blocked>): void {
