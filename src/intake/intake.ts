@@ -24,6 +24,9 @@ export interface IntakeResult {
   readonly undecided: Error | null;
 }
 
+/** The answers to each section of a batch. */
+type Decided = readonly (readonly Answer[])[];
+
 export interface IntakeDeps extends JudgeDeps {
   readonly logger: Logger;
   /** Called when a batch is retried immediately, with the reason. */
@@ -88,10 +91,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
     // A request without events would be divided forever.
     const isIndivisible = only !== undefined && only.envelopes.length <= 1;
     try {
-      const answers = await (only?.envelopes.length === 1
+      const decided = await (only?.envelopes.length === 1
         ? decideAlone(only, whenSent)
         : decideOnce(sections, whenSent));
-      return resultsOf(sections, answers);
+      return decided.map((answers) => ({ answers, undecided: null }));
     } catch (error) {
       if (error instanceof HeldUp) return decideRest(sections, error.sections, tries);
       const failure = classify(error);
@@ -145,7 +148,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
    * Decides a single event. An event that fails twice is stored as a panic.
    * @throws as `decideOnce` does, and where no panic can be stored
    */
-  async function decideAlone(section: Section, whenSent: WhenSent | undefined): Promise<readonly Answer[]> {
+  async function decideAlone(section: Section, whenSent: WhenSent | undefined): Promise<Decided> {
     let failure: unknown;
     for (let tries = 1; tries <= TRIES_ALONE; tries++) {
       try {
@@ -162,15 +165,15 @@ export function makeIntake(deps: IntakeDeps): Intake {
     panics.push(place);
     let isPanic = false;
     try {
-      const answers = await decideOnce([section], whenSent, messageOf(failure));
+      const decided = await decideOnce([section], whenSent, messageOf(failure));
       // A resend of a decided event keeps its verdict.
-      isPanic = answers.some(({ decision }) => decision.type === 'decided' && !decision.redelivered);
+      isPanic = at(decided, 0).some(({ decision }) => decision.type === 'decided' && !decision.redelivered);
       if (isPanic)
         logger.error(
           { ...section.origin, offset: at(section.envelopes, 0).offset, error: messageOf(failure) },
           'event failed twice and is rejected as panic',
         );
-      return answers;
+      return decided;
     } finally {
       if (!isPanic && panics.includes(place)) panics.splice(panics.indexOf(place), 1);
     }
@@ -181,10 +184,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
     sections: readonly Section[],
     whenSent: WhenSent | undefined,
     panic?: string,
-  ): Promise<readonly Answer[]> {
-    const answers = await judgeAndDecide(sections, { contended: contendedBatches > 0, whenSent }, panic);
+  ): Promise<Decided> {
+    const decided = await judgeAndDecide(sections, { contended: contendedBatches > 0, whenSent }, panic);
     if (contendedBatches > 0) contendedBatches--;
-    return answers;
+    return decided;
   }
 
   return {
@@ -194,16 +197,6 @@ export function makeIntake(deps: IntakeDeps): Intake {
 }
 
 const NOTHING: IntakeResult = { answers: [], undecided: null };
-
-function resultsOf(sections: readonly Section[], answers: readonly Answer[]): readonly IntakeResult[] {
-  let from = 0;
-  return sections.map(({ envelopes }) => {
-    const to = from + envelopes.length;
-    const ofSection = { answers: answers.slice(from, to), undecided: null };
-    from = to;
-    return ofSection;
-  });
-}
 
 /** Fields of a log line. */
 function nameOf(sections: readonly Section[]): object {

@@ -68,14 +68,14 @@ export function makeJudgeAndDecide({
    * Judges and decides a batch in one transaction.
    *
    * @param panic the error, where the only event of the batch is to become a panic
-   * @returns the answers, section by section
+   * @returns the answers to each section
    * @throws the reason why the batch is undecided, see undecided.ts and failures.ts
    */
   async function judgeAndDecide(
     sections: readonly Section[],
     options: BatchOptions,
     panic?: string,
-  ): Promise<readonly Answer[]> {
+  ): Promise<readonly (readonly Answer[])[]> {
     const numbered = await Promise.all(
       sections.map(async (section) => {
         const { origin } = section;
@@ -98,7 +98,7 @@ export function makeJudgeAndDecide({
     sections: readonly Section<NumberedPartition | WebhookRequest>[],
     options: BatchOptions,
     panic: string | undefined,
-  ): Promise<readonly Answer[]> {
+  ): Promise<readonly (readonly Answer[])[]> {
     const prepared: Prepared = { items: [], unanswered: [], isPublished };
     const { items, unanswered } = prepared;
     const ranges: Range[] = [];
@@ -154,7 +154,8 @@ export function makeJudgeAndDecide({
           : { panic: { error: panic, payload: at(unanswered, 0).envelope.value } }),
       });
       isCommitted = true;
-      return completeAnswers(unanswered, decisions, facts);
+      const answers = completeAnswers(unanswered, decisions, facts);
+      return ranges.map(({ from, to }) => answers.slice(from, to));
     } catch (error) {
       if (!(error instanceof StoreBehind)) throw error;
       throw new HeldUp(new Map([[error.part, { before: 0, reason: error }]]));

@@ -135,9 +135,9 @@ export class Lane {
     return { ...this.partition, ...this.position.status(), undecided: this.undecided };
   }
 
-  /** The failure that the partition waits to retry; null where it is not undecided. */
+  /** The failure that the partition waits to retry; null where it is not undecided, or stops. */
   get undecided(): UndecidedPartition | null {
-    return this.retryWait.state;
+    return this.isStopping ? null : this.retryWait.state;
   }
 
   get isStopping(): boolean {
@@ -175,7 +175,6 @@ export class Lane {
 
   private stop(): void {
     this.stopping.abort();
-    this.retryWait.clear();
     this.leaveReady();
   }
 

@@ -36,24 +36,18 @@ const LARGE_CHUNK_BYTES = 8 * 1024 * 1024;
  * other partitions ends.
  */
 export class QueueShares {
-  private readonly queues = new Set<RecordQueue>();
+  /** The queues of all partitions. */
+  readonly queues: RecordQueue[] = [];
 
-  /** The share of each queue. */
+  /** The share of each queue that holds records. */
   get bytes(): number {
-    return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues.size));
+    const holding = this.queues.filter(({ isEmpty }) => !isEmpty).length;
+    return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, holding));
   }
 
   /** Memory of the decompressed chunks of all queues. */
   get decompressedBytes(): number {
-    let bytes = 0;
-    for (const { decompressedBytes } of this.queues) bytes += decompressedBytes;
-    return bytes;
-  }
-
-  /** Notes whether the queue holds records now. */
-  note(queue: RecordQueue): void {
-    if (queue.isEmpty) this.queues.delete(queue);
-    else this.queues.add(queue);
+    return this.queues.reduce((sum, { decompressedBytes }) => sum + decompressedBytes, 0);
   }
 }
 
@@ -74,7 +68,9 @@ export class RecordQueue {
   constructor(
     private readonly shares: QueueShares,
     private readonly wireFormat: StreamDeps['wireFormat'],
-  ) {}
+  ) {
+    shares.queues.push(this);
+  }
 
   /** Memory of the queued chunks. A chunk counts until its last record is removed. */
   get bytes(): number {
@@ -118,14 +114,12 @@ export class RecordQueue {
     const waiting = new WaitingChunk(chunk);
     this.chunks.push(waiting);
     this.heldBytes += waiting.memory;
-    this.shares.note(this);
   }
 
   clear(): void {
     this.chunks.length = 0;
     this.heldBytes = 0;
     this.requesting = null;
-    this.shares.note(this);
   }
 
   /**
@@ -214,7 +208,6 @@ export class RecordQueue {
       this.heldBytes -= first.memory;
       this.chunks.shift();
     }
-    this.shares.note(this);
     return nextOffset;
   }
 }

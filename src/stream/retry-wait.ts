@@ -81,9 +81,4 @@ export class RetryWait {
     this.deps.logger.info({ ...this.partition, failures }, 'partition is no longer undecided');
     this.failing = null;
   }
-
-  /** Forgets the failures: the partition stops. */
-  clear(): void {
-    this.failing = null;
-  }
 }
