@@ -214,7 +214,7 @@ export class Lane {
     if (this.parts.front === undefined) await this.untilTaken();
     const { front } = this.parts;
     if (front === undefined) return;
-    this.position.onFront(front.first);
+    this.position.onFront(front.envelopes[0]);
     const { decided, rest } = await this.parts.answered(front);
     if (decided !== null) {
       // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.

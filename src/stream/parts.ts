@@ -15,7 +15,7 @@ import { asError } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
 import type { StreamDeps } from './deps';
-import type { FirstRecord, LanePosition } from './position';
+import type { LanePosition } from './position';
 import type { RecordQueue } from './record-queue';
 
 /** Records of a batch, or room for them. */
@@ -24,7 +24,11 @@ export interface BatchSize {
   bytes: number;
 }
 
-const NOTHING: BatchSize = { events: 0, bytes: 0 };
+/** The rest of the limits of a batch. */
+export interface Room extends BatchSize {
+  /** No further chunk is opened where none are left. */
+  decompressedBytes: number;
+}
 
 export interface PartResult {
   /** The decided records, from the first on; null where not even the first record could be decided. */
@@ -46,7 +50,14 @@ export interface DecidedPrefix {
 export class Part implements Section<TopicPartition> {
   /** Its records so far. None once it has settled: it may wait long to be answered. */
   envelopes: Envelope[] = [];
-  first: FirstRecord | undefined;
+  /** Memory that its records keep. */
+  bytes = 0;
+  /** Timestamp of its last record. */
+  readUpTo = 0;
+  /** Of its lane, as its batch has counted them. */
+  decompressedBytes = 0;
+  /** Its batch takes no further record of the lane. */
+  isDrained = false;
   /** One past the last record, once all writes of the batch are sent to the store. */
   sentUpTo: number | null = null;
   isVoid = false;
@@ -59,6 +70,7 @@ export class Part implements Section<TopicPartition> {
    * @param expectedUpTo how far the store must have decided the partition before this part
    */
   constructor(
+    readonly lane: Parts,
     readonly origin: TopicPartition,
     readonly front: Promise<void> | undefined,
     readonly maxEvents: number,
@@ -91,11 +103,15 @@ export class Parts {
 
   constructor(
     private readonly partition: TopicPartition,
-    private readonly queue: RecordQueue,
+    readonly queue: RecordQueue,
     private readonly position: LanePosition,
     private readonly deps: Pick<StreamDeps, 'batchEvents' | 'publishVerdicts'>,
     private readonly stopSignal: AbortSignal,
   ) {}
+
+  get isStopping(): boolean {
+    return this.stopSignal.aborted;
+  }
 
   /** The part that is answered next. */
   get front(): Part | undefined {
@@ -106,71 +122,85 @@ export class Parts {
   get bytesAhead(): number {
     const [front, ahead] = this.parts;
     if (front === undefined || front.isVoid || front.sentUpTo === null || ahead !== undefined) return 0;
-    return this.stopSignal.aborted || this.queue.requesting !== null ? 0 : this.queue.unreadBytes;
+    return this.isStopping || this.queue.requesting !== null ? 0 : this.queue.unreadBytes;
   }
 
   begin(): Part {
     const front = this.parts.at(-1);
     const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
-    const part = new Part(this.partition, front && decidedAsAWhole(front), this.maxEvents, expectedUpTo);
+    const part = new Part(
+      this,
+      this.partition,
+      front && decidedAsAWhole(front),
+      this.maxEvents,
+      expectedUpTo,
+    );
     this.parts.push(part);
     return part;
   }
 
   /**
-   * Reads and decodes further records of a part.
+   * Takes one run of further records: reads and decodes them.
    *
-   * @param mayOpen whether a further chunk may be decompressed
-   * @returns the number of these records and the memory that they keep. Null where the part has ended: its
-   * first record cannot be read, or needs a schema first
+   * @returns whether the part is in the batch. It has ended where its first record cannot be read, or needs a
+   * schema first
    */
-  async read(part: Part, limit: BatchSize, mayOpen: boolean): Promise<BatchSize | null> {
-    const isBegin = part.envelopes.length === 0;
+  async take(part: Part, run: BatchSize, room: Room): Promise<boolean> {
+    const most = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
+    const before = { events: part.envelopes.length, bytes: part.bytes };
     try {
-      return await this.readOn(part, limit, mayOpen);
+      const isRead = await this.read(part, most, room.decompressedBytes > 0);
+      // The batch goes on without the partition.
+      if (!isRead && before.events === 0) return this.end(part, null);
     } catch (error) {
       // The records before these are decided; the next part of the lane meets the error again.
-      if (!isBegin) return NOTHING;
-      this.end(part, { answers: [], undecided: asError(error) });
-      return null;
+      if (before.events === 0) return this.end(part, { answers: [], undecided: asError(error) });
     }
+    const taken = { events: part.envelopes.length - before.events, bytes: part.bytes - before.bytes };
+    part.isDrained = taken.events < most.events && taken.bytes < most.bytes && !part.isFull;
+    room.events -= taken.events;
+    room.bytes -= taken.bytes;
+    room.decompressedBytes -= this.queue.decompressedBytes - part.decompressedBytes;
+    part.decompressedBytes = this.queue.decompressedBytes;
+    return true;
   }
 
-  /** As `read`. @throws where the first of these records cannot be read */
-  private async readOn(part: Part, limit: BatchSize, mayOpen: boolean): Promise<BatchSize | null> {
-    const most = Math.min(limit.events, part.maxEvents - part.envelopes.length);
-    const read = await this.queue.decode(most, limit.bytes, mayOpen);
+  /**
+   * @param mayOpen whether a further chunk may be decompressed
+   * @returns false where schemas have to come first
+   * @throws where the first of these records cannot be read
+   */
+  private async read(part: Part, most: BatchSize, mayOpen: boolean): Promise<boolean> {
+    const events = Math.min(most.events, part.maxEvents - part.envelopes.length);
+    const read = await this.queue.decode(events, most.bytes, mayOpen);
     if (read === null) {
-      if (part.envelopes.length > 0) return NOTHING;
       // While much is decompressed, the batch waits for the schemas, and keeps the turn.
-      if (part === this.front && !this.queue.mayStayOpen) return this.readOn(part, limit, mayOpen);
-      // The batch goes on without the partition.
-      this.end(part, null);
-      return null;
+      const isInTurn = part.envelopes.length === 0 && part === this.front && !this.queue.mayStayOpen;
+      return isInTurn && this.read(part, most, mayOpen);
     }
-    const { envelopes, bytes } = read;
-    const size = { events: envelopes.length, bytes };
-    part.envelopes.push(...envelopes);
-    const [first] = part.envelopes;
-    part.first ??= first && { offset: first.offset, timestamp: first.timestamp };
+    part.envelopes.push(...read.envelopes);
+    part.bytes += read.bytes;
+    part.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
     // The part may have become the front one during the reads.
-    if (part !== this.front) return size;
-    this.position.onFront(part.first);
+    if (part !== this.front) return true;
+    this.position.onFront(part.envelopes[0]);
     // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
-    if (!this.position.isConfirmed && !this.stopSignal.aborted) {
-      await this.position.confirm(part.first);
+    if (!this.position.isConfirmed && !this.isStopping) {
+      await this.position.confirm(part.envelopes[0]);
       part.expectedUpTo = this.position.expectedUpTo ?? 0;
     }
-    return size;
+    return true;
   }
 
   /**
    * Ends a part. Nothing of it is decided where the part in front is not settled yet.
    *
    * @param result null where the part has no records for this batch
+   * @returns that the part is in no batch any more
    */
-  end(part: Part, result: IntakeResult | null): void {
+  end(part: Part, result: IntakeResult | null): false {
     part.result.resolve(this.settle(part, result));
+    return false;
   }
 
   private async settle(part: Part, result: IntakeResult | null): Promise<PartResult> {

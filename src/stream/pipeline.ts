@@ -24,7 +24,7 @@ import { at } from '../lib/at';
 import { asError } from '../lib/errors';
 import type { StreamDeps } from './deps';
 import type { Lane } from './lane';
-import { type BatchSize, endOf, type Part } from './parts';
+import { type BatchSize, endOf, type Part, type Room } from './parts';
 
 /**
  * Beside batches in flight, another batch begins once this many bytes wait. A smaller batch waits for the
@@ -146,9 +146,9 @@ export class Pipeline {
       this.schedulePump();
     });
     try {
-      const gathered = await gather(lanes, areRoundsShared(), batchEvents);
-      for (const { bytes } of gathered) batch.bytes += bytes;
-      await this.decide(batch, gathered);
+      const parts = await gather(lanes, areRoundsShared(), batchEvents);
+      for (const { bytes } of parts) batch.bytes += bytes;
+      await this.decide(batch, parts);
     } finally {
       this.inFlight.delete(batch);
       clock.cancel(late);
@@ -156,16 +156,14 @@ export class Pipeline {
     }
   }
 
-  private async decide(batch: Batch, gathered: readonly Gathered[]): Promise<void> {
-    const deciding = gathered.filter(({ lane, part }) => {
-      if (part.isVoid || lane.isStopping) lane.parts.end(part, null);
-      else if (part.envelopes.length > 0) return true;
+  private async decide(batch: Batch, gathered: readonly Part[]): Promise<void> {
+    const parts = gathered.filter((part) => {
+      if (part.isVoid || part.lane.isStopping) return part.lane.end(part, null);
+      if (part.envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
-      else lane.parts.end(part, part.front ? null : { answers: [], undecided: null });
-      return false;
+      return part.lane.end(part, part.front ? null : { answers: [], undecided: null });
     });
-    if (deciding.length === 0) return;
-    const parts = deciding.map(({ part }) => part);
+    if (parts.length === 0) return;
     const goOn = () => {
       if (batch.state === 'judging') batch.state = 'sent';
       this.schedulePump();
@@ -182,7 +180,7 @@ export class Pipeline {
         },
       })
       .catch((error: unknown) => parts.map((): IntakeResult => ({ answers: [], undecided: asError(error) })));
-    for (const [index, { lane, part }] of deciding.entries()) lane.parts.end(part, at(results, index));
+    for (const [index, part] of parts.entries()) part.lane.end(part, at(results, index));
   }
 }
 
@@ -229,58 +227,39 @@ const LEAST_RUNS_OF_A_LANE = 4;
  */
 const GUARANTEED_SHARE = 1 / 2;
 
-/** A lane in the batch that is gathered. */
-interface Gathered {
-  readonly lane: Lane;
-  readonly part: Part;
-  /** Timestamp of its last record. */
-  readUpTo: number;
-  bytes: number;
-  /** Of its lane, as the room of the batch counts them. */
-  decompressedBytes: number;
-  /** The batch takes no further record of the lane. */
-  isDrained: boolean;
-}
-
-/** The rest of the limits of a batch. */
-interface Room extends BatchSize {
-  /** No further chunk is opened where none are left. */
-  decompressedBytes: number;
-}
-
 /**
  * Takes records of the lanes until the batch is full.
  *
  * @param lanes in the order of their turns
  * @param areRoundsShared takes a share of each lane, and then runs of the lane that is furthest behind in
  * time. Otherwise takes all records of one lane after the other
- * @returns the lanes that take part in the batch, even those that turn out to have no record
+ * @returns the parts of the batch, even those that turn out to have no record
  */
 async function gather(
   lanes: readonly Lane[],
   areRoundsShared: boolean,
   batchEvents: number,
-): Promise<Gathered[]> {
+): Promise<Part[]> {
   const whole = { events: batchEvents, bytes: MAX_BATCH_BYTES };
   const room: Room = { ...whole, decompressedBytes: MAX_DECOMPRESSED_BYTES };
   const runs = Math.max(RUNS_OF_A_BATCH, lanes.length * LEAST_RUNS_OF_A_LANE);
   const run = areRoundsShared ? shareOf(whole, 1 / runs) : whole;
   const guaranteed = areRoundsShared ? shareOf(whole, GUARANTEED_SHARE / lanes.length) : whole;
-  const gathered: Gathered[] = [];
+  const parts: Part[] = [];
   for (const lane of lanes) {
     if (isFull(room) || room.decompressedBytes <= 0) break;
     // Another batch may have taken its records meanwhile.
     if (lane.turn === null && lane.parts.bytesAhead === 0) continue;
-    const each = { lane, part: lane.begin(), readUpTo: 0, bytes: 0, decompressedBytes: 0, isDrained: false };
-    if (await takeRun(each, guaranteed, room)) gathered.push(each);
+    const part = lane.begin();
+    if (await part.lane.take(part, guaranteed, room)) parts.push(part);
   }
   while (!isFull(room)) {
-    const next = furthestBehind(gathered);
+    const next = furthestBehind(parts);
     // Further records of the others may belong to rounds that this lane continues in its next part.
-    if (next === undefined || next.part.isFull) break;
-    await takeRun(next, run, room);
+    if (next === undefined || next.isFull) break;
+    await next.lane.take(next, run, room);
   }
-  return gathered;
+  return parts;
 }
 
 const isFull = ({ events, bytes }: BatchSize) => events <= 0 || bytes <= 0;
@@ -290,31 +269,14 @@ const shareOf = ({ events, bytes }: BatchSize, share: number): BatchSize => ({
   bytes: Math.ceil(bytes * share),
 });
 
-/** By time. Of lanes at the same time, the one with fewer records. */
-function furthestBehind(gathered: readonly Gathered[]): Gathered | undefined {
-  let behind: Gathered | undefined;
-  for (const each of gathered)
-    if (!each.isDrained && (behind === undefined || compareReadUpTo(each, behind) < 0)) behind = each;
+/** By time. Of parts at the same time, the one with fewer records. */
+function furthestBehind(parts: readonly Part[]): Part | undefined {
+  let behind: Part | undefined;
+  for (const part of parts)
+    if (!part.isDrained && (behind === undefined || compareReadUpTo(part, behind) < 0)) behind = part;
   return behind;
 }
 
-function compareReadUpTo(a: Gathered, b: Gathered): number {
-  return a.readUpTo - b.readUpTo || a.part.envelopes.length - b.part.envelopes.length;
-}
-
-/** Takes one run of records. @returns whether the lane takes part in the batch */
-async function takeRun(gathered: Gathered, run: BatchSize, room: Room): Promise<boolean> {
-  const { lane, part } = gathered;
-  const limit = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
-  const read = await lane.parts.read(part, limit, room.decompressedBytes > 0);
-  if (read === null) return false;
-  const { decompressedBytes } = lane.queue;
-  room.decompressedBytes -= decompressedBytes - gathered.decompressedBytes;
-  gathered.decompressedBytes = decompressedBytes;
-  room.events -= read.events;
-  room.bytes -= read.bytes;
-  gathered.bytes += read.bytes;
-  gathered.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
-  gathered.isDrained = read.events < limit.events && read.bytes < limit.bytes && !part.isFull;
-  return true;
+function compareReadUpTo(a: Part, b: Part): number {
+  return a.readUpTo - b.readUpTo || a.envelopes.length - b.envelopes.length;
 }

@@ -35,8 +35,7 @@ export interface PartitionStatus extends TopicPartition {
   readonly undecided: UndecidedPartition | null;
 }
 
-/** The fields of a part's first record that are kept. The whole record would keep its fetch in memory. */
-export type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
+type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
 
 /**
  * How far the store must have decided the partition. A part may begin where that is known:
