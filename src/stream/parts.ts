@@ -3,10 +3,9 @@
  * Their chunks stay in the queue until they are decided, so that they can be read again.
  *
  *     gathering ──▶ sent ──▶ settled ──▶ answered
- *         └── the part in front is not decided as a whole ──▶ void
  *
  * Behind a part that is sent, one part may be read ahead and judged. It is sent once the part in front is
- * decided as a whole. The records of a void part are begun again.
+ * decided as a whole. Where that one is not, both are aborted, and their records are begun again.
  */
 import type { Envelope, Section } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
@@ -60,7 +59,6 @@ export class Part implements Section<TopicPartition> {
   isDrained = false;
   /** One past the last record, once all writes of the batch are sent to the store. */
   sentUpTo: number | null = null;
-  isVoid = false;
   /** Settles once the decided records are removed from the queue. */
   readonly result = Promise.withResolvers<PartResult>();
 
@@ -121,7 +119,7 @@ export class Parts {
   /** Bytes behind a part that is sent, which can be read ahead; 0 where none can. */
   get bytesAhead(): number {
     const [front, ahead] = this.parts;
-    if (front === undefined || front.isVoid || front.sentUpTo === null || ahead !== undefined) return 0;
+    if (front === undefined || front.sentUpTo === null || ahead !== undefined) return 0;
     return this.isStopping || this.queue.requesting !== null ? 0 : this.queue.unreadBytes;
   }
 
@@ -193,7 +191,7 @@ export class Parts {
   }
 
   /**
-   * Ends a part. Nothing of it is decided where the part in front is not settled yet.
+   * Ends a part. Of an aborted part the result does not count: its records are begun again.
    *
    * @param result null where the part has no records for this batch
    * @returns that the part is in no batch any more
@@ -206,16 +204,13 @@ export class Parts {
   private async settle(part: Part, result: IntakeResult | null): Promise<PartResult> {
     const settled = this.resultOf(part, result);
     part.envelopes = [];
-    const ahead = this.parts[this.parts.indexOf(part) + 1];
-    if (settled.rest !== null && ahead !== undefined) ahead.isVoid = true;
     if (this.parts.length === 1 && !this.queue.mayStayOpen) this.queue.readAgain();
     return settled;
   }
 
   /** Removes the decided records of a part from the queue. */
   private resultOf(part: Part, result: IntakeResult | null): PartResult {
-    if (part.isVoid) return { decided: null, rest: new FrontUndecided() };
-    if (result === null) return { decided: null, rest: null };
+    if (result === null || !this.parts.includes(part)) return { decided: null, rest: null };
     const { answers, undecided } = result;
     const isDecided = undecided === null || answers.length > 0;
     this.resize(part.envelopes.length, isDecided ? null : undecided);
@@ -249,9 +244,9 @@ export class Parts {
 
   /** Waits until no part is in flight, and discards the results. The records are read again. */
   async abort(): Promise<void> {
-    for (const part of this.parts) part.isVoid = true;
-    await Promise.allSettled(this.parts.map(({ result }) => result.promise));
+    const aborted = this.parts;
     this.parts = [];
+    await Promise.allSettled(aborted.map(({ result }) => result.promise));
     this.queue.readAgain();
   }
 }

@@ -158,7 +158,7 @@ export class Pipeline {
 
   private async decide(batch: Batch, gathered: readonly Part[]): Promise<void> {
     const parts = gathered.filter((part) => {
-      if (part.isVoid || part.lane.isStopping) return part.lane.end(part, null);
+      if (part.lane.isStopping) return part.lane.end(part, null);
       if (part.envelopes.length > 0) return true;
       // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
       return part.lane.end(part, part.front ? null : { answers: [], undecided: null });
