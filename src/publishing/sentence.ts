@@ -1,4 +1,5 @@
 /** A verdict as one sentence, for people. */
+import { REASONS, type Reason } from '../domain/verdict/reasons';
 import { inOneLine } from '../lib/printable';
 
 export interface SentenceParts {
@@ -21,4 +22,13 @@ export function sentenceOf(parts: SentenceParts): string {
   const event = `${kind ?? 'event'} ${id === null ? 'without an id' : inOneLine(id)}${money}`;
   const places = fields.length === 0 ? '' : ` at ${fields.map((field) => inOneLine(field)).join(' and ')}`;
   return `${event} is ${name}${places}.${remedy === null ? '' : ` ${remedy}`}`;
+}
+
+/** Reasons that come from the round or from the service, and so never with the details of a field. */
+const WITHOUT_DETAILS: readonly (string | null)[] = ['round_refunded', 'panic'] satisfies Reason[];
+
+/** The end of the name of a verdict without details: the meaning of its reason, where no field has it. */
+export function endOfName(reason: string | null): string {
+  const found = REASONS.find(({ name }) => name === reason && WITHOUT_DETAILS.includes(name));
+  return found === undefined ? '.' : `: ${found.meaning}`;
 }

@@ -4,6 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Fault } from '../../domain/event/event';
 import { isObject, parseJson } from '../../lib/json';
 import { asSentence, grouped, plain } from '../../lib/printable';
+import { endOfName } from '../../publishing/sentence';
 import type { ReconcileEntry } from '../../reconciliation/entry';
 import { STATES, type Standing, standingFields } from '../../reconciliation/standing';
 import type { StateCounts, TotalsReport } from '../../reconciliation/totals';
@@ -50,7 +51,7 @@ export function asText(file: string, line: number, standing: Standing): string {
     name,
     contentDiffers ? ', with other content' : '',
     repeatOf === undefined ? '' : ` (line ${repeatOf} has the same event_id)`,
-    detail === undefined ? '.' : `  ${describe(detail)}`,
+    detail === undefined ? endOfName(reason) : `  ${describe(detail)}`,
     remedy === null ? '' : ` ${remedy}`,
   ];
   const more = further.map((each) => `${file}:${line}: also  ${describe(each)}\n`).join('');

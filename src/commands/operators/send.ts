@@ -16,6 +16,7 @@ import { whyUnreadable } from '../../domain/event/unreadable';
 import { nameOf } from '../../domain/verdict/reasons';
 import { parseJson } from '../../lib/json';
 import { asSentence } from '../../lib/printable';
+import { endOfName } from '../../publishing/sentence';
 import { type ReceivedVerdict, sendBatch, type WebhookTarget } from '../../webhook/client';
 import { SEND_SETTINGS } from '../shared/settings';
 import { type RequestPart, RequestParts } from './request-parts';
@@ -164,7 +165,7 @@ function describe(
   const name = verdict === 'duplicate' ? `duplicate of ${first}` : first;
   const parts = [
     contentDiffers ? ', with other content' : '',
-    detail === undefined ? '.' : `  ${asSentence(detail)}`,
+    detail === undefined ? endOfName(standing.reason) : `  ${asSentence(detail)}`,
   ];
   const main = `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
   return main + further.map((each) => `${file}:${line}: also  ${asSentence(each)}\n`).join('');

@@ -1,5 +1,5 @@
 /** A verdict as a sentence. */
-import { sentenceOf } from '../../../src/publishing/sentence';
+import { endOfName, sentenceOf } from '../../../src/publishing/sentence';
 
 const BET = { kind: 'bet', event_id: 'b-1', amount: '10.50', currency: 'EUR' };
 
@@ -27,4 +27,13 @@ test.each([
   ],
 ])('%j is "%s"', (parts, sentence) => {
   expect(sentenceOf(parts)).toBe(sentence);
+});
+
+test.each([
+  ['round_refunded', ': the round was already refunded.'],
+  ['panic', ': the service failed twice while it processed this event alone.'],
+  ['malformed', '.'],
+  [null, '.'],
+])('the name of %s ends with "%s"', (reason, end) => {
+  expect(endOfName(reason)).toBe(end);
 });
