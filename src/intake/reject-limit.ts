@@ -63,13 +63,16 @@ export interface RejectLimit {
 export type Checked = (isCommitted: boolean) => void;
 
 export function makeRejectLimit(threshold: RejectThreshold, logger: Logger): RejectLimit {
+  const { percent, windowEvents, minEvents } = threshold;
   const windows = new Map<string, readonly Tally[]>();
   const pauses = new Map<string, Pause>();
 
   function refuseWhilePaused(topic: string, reference: ReferenceVersion): void {
     const pause = pauses.get(topic);
     if (pause !== undefined && isSameVersion(pause.judgedBy, reference))
-      throw new TopicPaused(`topic ${topic} is paused: ${describePause(pause)}`);
+      throw new TopicPaused(
+        `topic ${topic} is paused: ${describePause(pause)}. Apply corrected reference data. Or correct the registry or the producer, and restart the workers.`,
+      );
   }
 
   return {
@@ -83,7 +86,7 @@ export function makeRejectLimit(threshold: RejectThreshold, logger: Logger): Rej
       // Another partition of the topic may have exceeded the limit meanwhile.
       refuseWhilePaused(topic, reference);
       const tally = tallyOf(decisions);
-      const slid = () => slide(windows.get(topic) ?? [], tally, threshold.windowEvents);
+      const slid = () => slide(windows.get(topic) ?? [], tally, windowEvents);
       const window = slid();
       // A batch within the limit does no harm. Other batches may have caused the excess, or good batches may
       // have left the window.
@@ -91,7 +94,7 @@ export function makeRejectLimit(threshold: RejectThreshold, logger: Logger): Rej
         const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
         pauses.set(topic, { ...counted, judgedBy: reference });
         logger.error(
-          { topic, ...threshold, ...counted, referenceVersion: reference.version },
+          { topic, percent, windowEvents, minEvents, ...counted, referenceVersion: reference.version },
           'topic is paused: too many of its events would be rejected',
         );
         refuseWhilePaused(topic, reference);

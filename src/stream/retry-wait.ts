@@ -54,7 +54,10 @@ export class RetryWait {
     this.failing = { since, failures, error, cause };
     metrics.retries.inc({ class: 'undecided' });
     const waitMs = backoffMs(failures);
-    logger.warn({ ...this.partition, failures, waitMs, error: messageOf(error) }, 'partition is undecided');
+    logger.warn(
+      { ...this.partition, cause, failures, waitMs, error: messageOf(error) },
+      'partition is undecided',
+    );
     await clock.sleep(waitMs, stopSignal);
   }
 

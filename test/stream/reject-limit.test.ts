@@ -88,7 +88,7 @@ describe('a limit on rejected events', () => {
               'ready',
               ...[0, 1].map((partition) =>
                 expect.stringMatching(
-                  `^${main}/${partition} is undecided for \\d+ s: topic ${main} is paused: .* as brand_unmapped$`,
+                  `^${main}/${partition} is undecided for \\d+ s: topic ${main} is paused: .* as brand_unmapped\\. Apply corrected reference data\\. `,
                 ),
               ),
             ],

@@ -127,7 +127,7 @@ describe('a topic', () => {
     decide(limit, 't', 1, times(12, GOOD));
     decide(limit, 't', 1, times(12, BAD));
     expect(() => decide(limit, 't', 1, [BAD])).toThrow(
-      'topic t is paused: 13 of its last 25 events would be rejected, most of them as brand_unmapped',
+      'topic t is paused: 13 of its last 25 events would be rejected, most of them as brand_unmapped. Apply corrected reference data. Or correct the registry or the producer, and restart the workers.',
     );
     expect(limit.isPaused('t')).toBe(true);
   });
