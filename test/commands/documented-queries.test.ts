@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { runMigrations } from '../../src/ledger/migrate';
 import { grantRoles } from '../../src/ledger/roles';
-import { withClient } from '../support/ledger';
+import { applyPromotions } from '../../src/promotion-store/documents';
+import { freshStore, type TestStore, withClient } from '../support/ledger';
+import { definitionsOf } from '../support/promotions';
 import { dropRoles, makeRole } from '../support/roles';
-import { type FreshDatabase, freshDatabase } from '../support/servers';
 
 const DOCUMENTS = [
   'README.md',
@@ -27,22 +27,34 @@ const QUERIES = DOCUMENTS.flatMap((document) =>
   ),
 );
 
-let database: FreshDatabase;
+/** The promotions that the queries name. */
+const PROMOTIONS = [
+  'id: race, type: leaderboard, points: [{ counts: bet, points: 1 }]',
+  'id: wager-1000, type: turnover_target, counts: bet, target: { EUR: "1000.00" }',
+];
+
+let store: TestStore;
 let reader: { name: string; url: string };
 let janitor: { name: string; url: string };
 beforeAll(async () => {
-  database = await freshDatabase();
-  await runMigrations(database.url);
-  reader = await makeRole(database.url, 'reader');
-  janitor = await makeRole(database.url, 'janitor');
-  await grantRoles(database.url, [
+  store = await freshStore({ own: true });
+  // Functions of promotions refuse names that do not exist.
+  await applyPromotions(
+    store.pool,
+    { promotions: definitionsOf(...PROMOTIONS) },
+    { by: 'test', reason: null, takeover: 'next_window' },
+    () => true,
+  );
+  reader = await makeRole(store.url, 'reader');
+  janitor = await makeRole(store.url, 'janitor');
+  await grantRoles(store.url, [
     { role: 'reader', name: reader.name },
     { role: 'janitor', name: janitor.name },
   ]);
 });
 afterAll(async () => {
-  await dropRoles(database.url, [reader.name, janitor.name]);
-  await database.drop();
+  await dropRoles(store.url, [reader.name, janitor.name]);
+  await store.close();
 });
 
 /** The janitor drops months. The text of a panic may hold players, so only the owner reads it. */
@@ -50,7 +62,7 @@ function urlFor(sql: string): string {
   if (sql.includes('drop_months')) {
     return janitor.url;
   }
-  return sql.includes('promo_store.panics') ? database.url : reader.url;
+  return sql.includes('promo_store.panics') ? store.url : reader.url;
 }
 
 test.each(QUERIES)('$name runs for its role', async ({ sql }) => {
