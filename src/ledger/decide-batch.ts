@@ -214,6 +214,7 @@ async function decideUnderLocks(
   playerKeys: PlayerKeys,
 ): Promise<DecidedBatch> {
   const { questions } = batch;
+  const isSmall = batch.items.length <= fewEvents;
   // Each statement is sent where its promise is made. A small batch, or any batch far from the store, locks
   // rounds and takes its number before the keys are known. Another batch does so afterwards, which spares the
   // rounds of decided events. Both are correct: `copyKeys` fails where another transaction has decided a key
@@ -225,7 +226,7 @@ async function decideUnderLocks(
   const lockAndNumber = (rounds: readonly FeedIds[]) =>
     Promise.all([lock.lockBatchRounds(session, rounds), lock.nextBatch(session)]);
   const feedLocks = batch.contended ? lock.lockFeeds(session, feedsOf(batch.items)) : null;
-  const locksAtOnce = isFar || batch.items.length <= fewEvents ? lockAndNumber(questions.rounds.all) : null;
+  const locksAtOnce = isFar || isSmall ? lockAndNumber(questions.rounds.all) : null;
   if (isFar) report(batch.whenSent?.questions);
   const [{ locked, inForce }, decided] = await Promise.all([
     locking,
@@ -270,7 +271,7 @@ async function decideUnderLocks(
   if (batch.panic && fresh[0])
     send(events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }));
   send(state.countPartitions(session, state.countedOf(batch, decisions, locked)));
-  if (batch.items.length > fewEvents) await nextTick();
+  if (!isSmall) await nextTick();
 
   const opened = named.filter(({ round }) => round.no === null).sort(state.inOrder);
   opened.forEach(({ round }, index) => {
@@ -281,7 +282,7 @@ async function decideUnderLocks(
   const writes: Write[] = [];
   for (const makeRows of [() => state.copyRounds(opened, nowMicros), () => events.copyKeys(fresh, tags)]) {
     writes.push(...makeRows());
-    if (batch.items.length <= fewEvents) continue;
+    if (isSmall) continue;
     send(session.write(writes.splice(0)));
     await nextTick();
   }
