@@ -158,8 +158,9 @@ export class Parts {
     part.isDrained = taken.events < most.events && taken.bytes < most.bytes && !part.isFull;
     room.events -= taken.events;
     room.bytes -= taken.bytes;
-    room.decompressedBytes -= this.queue.decompressedBytes - part.decompressedBytes;
-    part.decompressedBytes = this.queue.decompressedBytes;
+    const { decompressedBytes } = this.queue;
+    room.decompressedBytes -= decompressedBytes - part.decompressedBytes;
+    part.decompressedBytes = decompressedBytes;
     return true;
   }
 

@@ -81,9 +81,9 @@ export class RecordQueue {
     return this.chunks.length === 0;
   }
 
-  /** Whether the queue holds more than its share. */
+  /** Whether it holds more than its share. Up to the least share, the other queues are not counted. */
   get isFull(): boolean {
-    return this.heldBytes > this.shares.bytes;
+    return this.heldBytes > LEAST_SHARE_BYTES && this.heldBytes > this.shares.bytes;
   }
 
   /** Whether the queue holds so little of its share that its next records should be fetched. */
