@@ -105,7 +105,9 @@ const compiledSchema: Plugin = {
   setup({ onLoad }) {
     onLoad({ filter: /domain[\\/]event[\\/]schema-check\.ts$/ }, ({ path }) => {
       const { ajv, matches } = compileEventSchema({
-        ...{ source: true, esm: true, formats: _`FORMATS` },
+        source: true,
+        esm: true,
+        formats: _`FORMATS`,
         regExp: Object.assign((pattern: string) => amountPattern(pattern), { code: 'amountPattern' }),
       });
       return {

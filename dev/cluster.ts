@@ -122,7 +122,10 @@ async function onCluster(kubeconfig: string, isKept: boolean): Promise<number> {
 async function seeStep({ name, see }: Step, kubernetes: Kubernetes): Promise<StepResult> {
   const began = performance.now();
   const resultOf = (result: StepResult['result'], details: string): StepResult => ({
-    ...{ name, result, details, seconds: (performance.now() - began) / 1000 },
+    name,
+    result,
+    details,
+    seconds: (performance.now() - began) / 1000,
   });
   try {
     return resultOf('passed', await see(kubernetes));

@@ -37,8 +37,14 @@ export function sampleReport(): VerdictReport {
   const plan = planOf(span, zone, { completeSince: null, upTo: TO }, TO);
   const figures = figuresOf(
     {
-      ...{ operator: 'acme', span, plan, madeAt: TO, madeBy: '1.0.0' },
-      ...{ completeSince: null, rollupsUpTo: TO, querySeconds: 60 },
+      operator: 'acme',
+      span,
+      plan,
+      madeAt: TO,
+      madeBy: '1.0.0',
+      completeSince: null,
+      rollupsUpTo: TO,
+      querySeconds: 60,
     },
     sampleRows(makeRandom(SEED)),
   );
@@ -59,8 +65,14 @@ export function emptyReport(): VerdictReport {
   };
   const figures = figuresOf(
     {
-      ...{ operator: null, span, plan: planOf(span, zone, null, TO), madeAt: TO, madeBy: '1.0.0' },
-      ...{ completeSince: null, rollupsUpTo: null, querySeconds: 60 },
+      operator: null,
+      span,
+      plan: planOf(span, zone, null, TO),
+      madeAt: TO,
+      madeBy: '1.0.0',
+      completeSince: null,
+      rollupsUpTo: null,
+      querySeconds: 60,
     },
     rows,
   );

@@ -170,7 +170,10 @@ export async function measureLag(bench: Bench, counter: Counter, rate: number): 
   await stage.withDatabase([topic], (databaseUrl) =>
     besideCounter(stage, counter, databaseUrl, () =>
       runPaced(bench, {
-        ...{ topic, databaseUrl, rate, recordEvery: 0 },
+        topic,
+        databaseUrl,
+        rate,
+        recordEvery: 0,
         seconds: seconds + warmup,
         async meanwhile() {
           await sleep(warmup * 1000);

@@ -26,9 +26,15 @@ export async function fillMonths(
   const { extent, say } = bench;
   say(`filling a store with ${figure(events)} verdicts`);
   const fill = {
-    ...{ events, days: extent.number('days'), players: extent.number('players') },
-    ...{ games: extent.number('games'), lateRounds: Math.ceil(events / 100), tail: 0 },
-    ...{ roundsPerRefund, rejected: 0.03, eventsPerDuplicate: 200 },
+    events,
+    days: extent.number('days'),
+    players: extent.number('players'),
+    games: extent.number('games'),
+    lateRounds: Math.ceil(events / 100),
+    tail: 0,
+    roundsPerRefund,
+    rejected: 0.03,
+    eventsPerDuplicate: 200,
   };
   const withOwn = <T>(work: (client: Client) => Promise<T>): Promise<T> =>
     withClient(databaseUrl, work, BEGIN_MS + events * FILL_MS);

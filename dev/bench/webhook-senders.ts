@@ -26,7 +26,11 @@ export function post(
   return new Promise((resolve, reject) => {
     const outgoing = request(
       {
-        ...{ agent, port, host: '127.0.0.1', method: 'POST', path: `/v1/events/${connectionId}` },
+        agent,
+        port,
+        host: '127.0.0.1',
+        method: 'POST',
+        path: `/v1/events/${connectionId}`,
         ...(withinMs !== undefined && { signal: AbortSignal.timeout(withinMs) }),
         headers: {
           'content-type': 'application/json',

@@ -153,8 +153,13 @@ export class ApiServer {
     const { directory } = this;
     const child = new Child(
       {
-        ...{ name, file: found.path, args, directory, environment: { PATH: process.env.PATH } },
-        ...{ logFile: join(directory, `${name}.log`), stopSignal: 'SIGTERM' },
+        name,
+        file: found.path,
+        args,
+        directory,
+        environment: { PATH: process.env.PATH },
+        logFile: join(directory, `${name}.log`),
+        stopSignal: 'SIGTERM',
       },
       () => {},
     );
@@ -190,8 +195,13 @@ export class ApiServer {
     return new Promise((resolve, reject) => {
       const outgoing = request(
         {
-          ...{ host: LOOPBACK, port: this.port, method, path, timeout: REQUEST_DEADLINE_MS },
-          ...{ ca: this.authority.ca, servername: HOST },
+          host: LOOPBACK,
+          port: this.port,
+          method,
+          path,
+          timeout: REQUEST_DEADLINE_MS,
+          ca: this.authority.ca,
+          servername: HOST,
           headers: {
             authorization: `Bearer ${this.token}`,
             ...(body === undefined ? {} : { 'content-type': 'application/apply-patch+yaml' }),

@@ -59,8 +59,12 @@ export class Load {
       const round = Math.floor(this.sent / KINDS.length);
       const kind = KINDS[this.sent % KINDS.length] ?? 'bet';
       const event = {
-        ...{ eventId: `${this.prefix}${this.sent}`, player: `player-${round % PLAYERS}`, kind },
-        ...{ round: `${this.prefix}${round}`, amount: '1.00', at: Date.now() },
+        eventId: `${this.prefix}${this.sent}`,
+        player: `player-${round % PLAYERS}`,
+        kind,
+        round: `${this.prefix}${round}`,
+        amount: '1.00',
+        at: Date.now(),
       };
       lines += `${eventText(event)}\n`;
     }

@@ -88,8 +88,12 @@ export const cgroupOf = (directory: string, node: string): string => `${basename
 
 /** A kubelet would set these values for the whole machine. It finds them already set. */
 const WANTED_OF_THE_KERNEL = {
-  ...{ 'vm/overcommit_memory': 1, 'vm/panic_on_oom': 0, 'kernel/panic': 10, 'kernel/panic_on_oops': 1 },
-  ...{ 'kernel/keys/root_maxkeys': 1_000_000, 'kernel/keys/root_maxbytes': 25_000_000 },
+  'vm/overcommit_memory': 1,
+  'vm/panic_on_oom': 0,
+  'kernel/panic': 10,
+  'kernel/panic_on_oops': 1,
+  'kernel/keys/root_maxkeys': 1_000_000,
+  'kernel/keys/root_maxbytes': 25_000_000,
 };
 
 /**
@@ -208,32 +212,44 @@ const podNetwork = (directory: string, index: number) => ({
   name: 'pods',
   plugins: [
     {
-      ...{ type: 'bridge', bridge: `pods${index}`, isGateway: true },
+      type: 'bridge',
+      bridge: `pods${index}`,
+      isGateway: true,
       ipam: {
-        ...{ type: 'host-local', dataDir: join(directory, 'addresses') },
-        ...{ ranges: [[{ subnet: `10.77.${index + 1}.0/24` }]], routes: [{ dst: '0.0.0.0/0' }] },
+        type: 'host-local',
+        dataDir: join(directory, 'addresses'),
+        ranges: [[{ subnet: `10.77.${index + 1}.0/24` }]],
+        routes: [{ dst: '0.0.0.0/0' }],
       },
     },
   ],
 });
 
 const kubeletConfig = (file: (name: string) => string, cgroupRoot: string, port: number, socket: string) => ({
-  ...{ apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration' },
+  apiVersion: 'kubelet.config.k8s.io/v1beta1',
+  kind: 'KubeletConfiguration',
   // It can be reached only from within the namespace.
-  ...{ authentication: { anonymous: { enabled: true }, webhook: { enabled: false } } },
-  ...{ authorization: { mode: 'AlwaysAllow' }, port, healthzPort: 0 },
+  authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
+  authorization: { mode: 'AlwaysAllow' },
+  port,
+  healthzPort: 0,
   containerRuntimeEndpoint: `unix://${socket}`,
-  ...{ cgroupDriver: 'cgroupfs', cgroupRoot, enforceNodeAllocatable: [], failCgroupV1: false },
-  ...{ clusterDNS: [DNS_ADDRESS], clusterDomain: 'cluster.local', resolvConf: file('resolv.conf') },
-  ...{ podLogsDir: file('logs'), volumePluginDir: file('plugins') },
-  ...{
-    failSwapOn: false,
-    localStorageCapacityIsolation: false,
-    makeIPTablesUtilChains: false,
-    oomScoreAdj: 0,
-  },
+  cgroupDriver: 'cgroupfs',
+  cgroupRoot,
+  enforceNodeAllocatable: [],
+  failCgroupV1: false,
+  clusterDNS: [DNS_ADDRESS],
+  clusterDomain: 'cluster.local',
+  resolvConf: file('resolv.conf'),
+  podLogsDir: file('logs'),
+  volumePluginDir: file('plugins'),
+  failSwapOn: false,
+  localStorageCapacityIsolation: false,
+  makeIPTablesUtilChains: false,
+  oomScoreAdj: 0,
   // The disk is the machine's, and holds other data too.
-  ...{ evictionHard: { 'memory.available': '64Mi' }, imageGCHighThresholdPercent: 100 },
+  evictionHard: { 'memory.available': '64Mi' },
+  imageGCHighThresholdPercent: 100,
 });
 
 /** The processes of this cluster; they end with the namespace. */
@@ -243,8 +259,13 @@ function start(directory: string, name: string, args: readonly string[], file = 
   children.push(
     new Child(
       {
-        ...{ name, file, args, directory, environment: withSystem(process.env) },
-        ...{ logFile: join(directory, `${name}.log`), stopSignal: 'SIGTERM' },
+        name,
+        file,
+        args,
+        directory,
+        environment: withSystem(process.env),
+        logFile: join(directory, `${name}.log`),
+        stopSignal: 'SIGTERM',
       },
       () => {},
     ),

@@ -159,8 +159,14 @@ const firstVerdict: Step = {
   isNeeded: true,
   async see(kubernetes) {
     const event = {
-      ...{ spec: 'promo.event.v1', event_id: 'first', brand: 'main', player_ref: 'p-1', kind: 'deposit' },
-      ...{ amount: '10.00', currency: 'EUR', occurred_at: new Date().toISOString() },
+      spec: 'promo.event.v1',
+      event_id: 'first',
+      brand: 'main',
+      player_ref: 'p-1',
+      kind: 'deposit',
+      amount: '10.00',
+      currency: 'EUR',
+      occurred_at: new Date().toISOString(),
     };
     await kubernetes.kubectl(
       kubernetes.atDesk(['publish', '-', '--topic', TOPIC]),
@@ -390,8 +396,12 @@ const webhook: Step = {
       while (!isOver) {
         const lines = Array.from({ length: EVENTS_AT_ONCE }, (_, index) =>
           eventText({
-            ...{ eventId: `${prefix}${sent + index}`, player: 'p-1', kind: 'bet', round: `${prefix}${sent}` },
-            ...{ amount: '1.00', at: Date.now() },
+            eventId: `${prefix}${sent + index}`,
+            player: 'p-1',
+            kind: 'bet',
+            round: `${prefix}${sent}`,
+            amount: '1.00',
+            at: Date.now(),
           }),
         );
         const args = [

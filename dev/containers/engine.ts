@@ -62,13 +62,17 @@ export async function startImageEngine(
   const socket = `unix://${join(directory, 'docker.sock')}`;
   const engine = new Child(
     {
-      ...{ name: 'dockerd', file, directory, environment: inSystem },
+      name: 'dockerd',
+      file,
+      directory,
+      environment: inSystem,
       args: [
         ...['--data-root', join(dirname(cacheOf('cluster', environment)), 'engine'), '--host', socket],
         ...['--exec-root', join(directory, 'engine'), '--pidfile', join(directory, 'docker.pid')],
         ...(hasNetwork ? [] : WITHOUT_BRIDGE),
       ],
-      ...{ logFile: join(directory, 'dockerd.log'), stopSignal: 'SIGTERM' },
+      logFile: join(directory, 'dockerd.log'),
+      stopSignal: 'SIGTERM',
     },
     () => {},
   );

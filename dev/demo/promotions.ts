@@ -87,13 +87,23 @@ function eventsOf(nowMs: number): { readonly first: EventJson[]; readonly later:
   // Noon in UTC is on the same day in Oslo. No event of the feed is so old.
   const noon = (daysAgo: number) => new Date(Math.floor(nowMs / DAY_MS - daysAgo) * DAY_MS + DAY_MS / 2);
   const login = (daysAgo: number): EventJson => ({
-    ...{ event_id: `demo-login-${daysAgo}`, brand: 'nordlys', kind: 'login', player_ref: 'demo-olav' },
+    event_id: `demo-login-${daysAgo}`,
+    brand: 'nordlys',
+    kind: 'login',
+    player_ref: 'demo-olav',
     occurred_at: noon(daysAgo).toISOString(),
   });
   const round = (id: string, player_ref: string, game: string, amount: string) => {
     const event = (kind: string): EventJson => ({
-      ...{ event_id: `${id}-${kind}`, round_id: id, brand: 'nordlys', player_ref, kind, amount },
-      ...{ currency: 'EUR', game: { id: game }, occurred_at: noon(2).toISOString() },
+      event_id: `${id}-${kind}`,
+      round_id: id,
+      brand: 'nordlys',
+      player_ref,
+      kind,
+      amount,
+      currency: 'EUR',
+      game: { id: game },
+      occurred_at: noon(2).toISOString(),
     });
     return { bet: event('bet'), settled: event('settled'), refund: event('refund') };
   };

@@ -60,7 +60,13 @@ export function readCall(
   // Only known fields: a later version of the service may add fields to a repetition.
   const compared = [action, player, comparedRound, original, currency, exponent, String(amount), String(win)];
   return {
-    ...{ action, player, token, round, original, currency, exponent },
+    action,
+    player,
+    token,
+    round,
+    original,
+    currency,
+    exponent,
     opId: bugs.has('op_ids_by_action') ? `${action}:${payload.meta.op_id}` : payload.meta.op_id,
     stake: isBet ? amount : 0n,
     win: action === 'credit' ? amount : win,

@@ -13,22 +13,34 @@ import type { PublishedAnswer } from '../../src/publishing/published-answer';
 import { VerdictWriter } from '../../src/publishing/verdict-message';
 
 const CONNECTION: Connection = {
-  ...{ no: 1, id: 'acme-stream', transport: 'kafka', topic: 'promo.event.v1' },
+  no: 1,
+  id: 'acme-stream',
+  transport: 'kafka',
+  topic: 'promo.event.v1',
   operator: { id: 'acme', active: true, brands: new Map(), catalogue: new Map() },
-  ...{ feedNo: 1, feedId: 'acme', onlyBrand: undefined },
+  feedNo: 1,
+  feedId: 'acme',
+  onlyBrand: undefined,
 };
 const EUR = currencyOf('EUR')!;
 /** 2026-11-27T09:00:00.000250Z */
 const DECIDED_AT = 1_795_770_000_000_250n;
 
 const fieldsOf = (kind: Kind, amountMinor: bigint | null): Fields => ({
-  ...{ kind, brand: 'main', playerRef: 'p-1001', roundId: 'r-1010', gameId: 'g1' },
-  ...{ amountMinor, currency: EUR, occurredAtMicros: null },
+  kind,
+  brand: 'main',
+  playerRef: 'p-1001',
+  roundId: 'r-1010',
+  gameId: 'g1',
+  amountMinor,
+  currency: EUR,
+  occurredAtMicros: null,
 });
 const decided = (reason: Reason | null): Decision => ({
   type: 'decided',
   outcome: reason === null ? ACCEPTED : outcomeOf(reason),
-  ...{ counted: reason === null, redelivered: false },
+  counted: reason === null,
+  redelivered: false,
 });
 const fault = (reason: Reason, field: string, detail: string): readonly Fault[] => [
   { reason, field, detail },
@@ -42,22 +54,32 @@ interface Example extends Pick<PublishedAnswer, 'eventId' | 'decision' | 'revers
 const VERDICTS: Readonly<Record<string, Example>> = {
   accepted: { eventId: 'e-1', fields: fieldsOf('bet', 1_050n), decision: decided(null) },
   rejected: {
-    ...{ eventId: 'e-2', fields: fieldsOf('bet', null), decision: decided('bad_amount') },
+    eventId: 'e-2',
+    fields: fieldsOf('bet', null),
+    decision: decided('bad_amount'),
     faults: fault('bad_amount', '/amount', 'amount "1,50" is not a plain decimal such as "10.50"'),
   },
   skipped: {
-    ...{ eventId: 'e-3', fields: fieldsOf('bet', 5n), decision: decided('below_min_bet') },
+    eventId: 'e-3',
+    fields: fieldsOf('bet', 5n),
+    decision: decided('below_min_bet'),
     faults: fault('below_min_bet', '/amount', "the bet of 0.05 EUR is below the brand's minimum of 0.10 EUR"),
   },
   duplicate: {
-    ...{ eventId: 'e-1', fields: fieldsOf('bet', 1_100n) },
+    eventId: 'e-1',
+    fields: fieldsOf('bet', 1_100n),
     decision: {
-      ...{ type: 'duplicate', first: ACCEPTED, firstTransport: 'kafka' },
-      ...{ contentDiffers: true, redelivered: false },
+      type: 'duplicate',
+      first: ACCEPTED,
+      firstTransport: 'kafka',
+      contentDiffers: true,
+      redelivered: false,
     },
   },
   refund: {
-    ...{ eventId: 'e-4', fields: fieldsOf('refund', 1_050n), decision: decided(null) },
+    eventId: 'e-4',
+    fields: fieldsOf('refund', 1_050n),
+    decision: decided(null),
     reversed: [{ currency: EUR, bet: 1_050n, win: 2_500n, settled: 1_050n }],
   },
 };
@@ -67,7 +89,10 @@ export function verdictExamples(): readonly (readonly [name: string, content: st
   const writer = new VerdictWriter({ topic: 'promo.event.v1', partition: 3 });
   return Object.entries(VERDICTS).map(([name, example], index) => {
     const message = writer.encode({
-      ...{ faults: [], connection: CONNECTION, decidedAt: DECIDED_AT, recordKey: 'p-1001' },
+      faults: [],
+      connection: CONNECTION,
+      decidedAt: DECIDED_AT,
+      recordKey: 'p-1001',
       ...example,
       offset: 17 + index,
     });
@@ -84,9 +109,13 @@ type Varying = Pick<
 >;
 
 const TARGET: Varying = {
-  ...{ promotionId: 'deposit-100', type: 'deposit_target', window: '2026-11-23' },
-  ...{ startsAt: '2026-11-22T23:00:00.000000Z', endsAt: '2026-11-29T23:00:00.000000Z' },
-  ...{ playerRef: 'p-1001', ordinal: 1 },
+  promotionId: 'deposit-100',
+  type: 'deposit_target',
+  window: '2026-11-23',
+  startsAt: '2026-11-22T23:00:00.000000Z',
+  endsAt: '2026-11-29T23:00:00.000000Z',
+  playerRef: 'p-1001',
+  ordinal: 1,
 };
 const RACE: Varying = {
   ...TARGET,

@@ -11,26 +11,42 @@ import {
 
 const refTo = (name: string) => ({ $ref: `#/$defs/${name}` });
 const whole = (title: string, description: string, maximum: number, ...examples: number[]) => ({
-  ...{ title, description, type: 'integer', minimum: 1, maximum },
+  title,
+  description,
+  type: 'integer',
+  minimum: 1,
+  maximum,
   examples,
 });
 const amounts = (title: string, description: string, example: string) => ({
-  ...{ title, description, ...refTo('amounts') },
+  title,
+  description,
+  ...refTo('amounts'),
   examples: [{ EUR: example }],
 });
 const listOf = (title: string, description: string, items: string) => ({
-  ...{ title, description, type: 'array', minItems: 1, items: refTo(items) },
+  title,
+  description,
+  type: 'array',
+  minItems: 1,
+  items: refTo(items),
 });
 /** An object that may have no other keys. @param rest its properties, and conditions on them */
 const closed = (title: string, description: string, required: readonly string[], rest: object) => ({
-  ...{ title, description, type: 'object', additionalProperties: false, required },
+  title,
+  description,
+  type: 'object',
+  additionalProperties: false,
+  required,
   ...rest,
 });
 
 /** The keys of all types, in their order. */
 const COMMON = {
   id: {
-    ...{ title: 'Promotion id', description: 'Unique within the operator.', ...refTo('name') },
+    title: 'Promotion id',
+    description: 'Unique within the operator.',
+    ...refTo('name'),
     examples: ['streak-7'],
   },
   operator: {
@@ -73,7 +89,9 @@ const COMMON = {
     title: 'Window',
     description:
       'The promotion begins again each day, week or month. The default is one window, between from and to.',
-    ...{ type: 'object', additionalProperties: false, required: ['every'] },
+    type: 'object',
+    additionalProperties: false,
+    required: ['every'],
     properties: {
       every: { title: 'Every', description: 'The length of a window.', type: 'string', enum: PERIODS },
       starts: {
@@ -230,7 +248,9 @@ const DEFINITIONS = {
   item: closed('Item', 'An item of the collection.', ['id', 'need'], {
     properties: propertiesOf(ENTRY_KEYS.items, {
       id: {
-        ...{ title: 'Item id', description: 'Unique in the promotion.', ...refTo('name') },
+        title: 'Item id',
+        description: 'Unique in the promotion.',
+        ...refTo('name'),
         examples: ['ruby'],
       },
       need: whole('Need', 'The number of items that a player needs.', FILE_LIMITS.events, 3),
@@ -272,15 +292,24 @@ const DEFINITIONS = {
   name: {
     title: 'Name',
     description: 'At most 255 bytes of UTF-8, without slashes, spaces and invisible characters.',
-    ...{ type: 'string', minLength: 1, maxLength: 255, pattern: '^[^/\\s\\p{Z}\\p{Cc}\\p{Cf}\\p{Cs}]+$' },
+    type: 'string',
+    minLength: 1,
+    maxLength: 255,
+    pattern: '^[^/\\s\\p{Z}\\p{Cc}\\p{Cf}\\p{Cs}]+$',
   },
   brandId: {
     title: 'Brand id',
     description: 'At most 255 bytes of UTF-8, without U+0000.',
-    ...{ type: 'string', minLength: 1, maxLength: 255, pattern: '^[^\\u0000\\p{Cs}]+$' },
+    type: 'string',
+    minLength: 1,
+    maxLength: 255,
+    pattern: '^[^\\u0000\\p{Cs}]+$',
   },
   gameId: {
-    ...{ title: 'Game id', description: 'Any text without U+0000.', type: 'string', minLength: 1 },
+    title: 'Game id',
+    description: 'Any text without U+0000.',
+    type: 'string',
+    minLength: 1,
     pattern: '^[^\\u0000\\p{Cs}]+$',
   },
   currency: {
@@ -298,10 +327,14 @@ export function promotionSchema(): object {
     title: 'Promotions',
     description:
       'Promotions of operators: what players have to reach, and when. Run `promo-intake promotions check FILE`, too: it finds faults that a schema cannot, such as times that do not exist and ids that occur twice.',
-    ...{ type: 'object', additionalProperties: false, required: ['promotions'] },
+    type: 'object',
+    additionalProperties: false,
+    required: ['promotions'],
     properties: {
       promotions: {
-        ...{ title: 'Promotions', description: 'All promotions.', type: 'array' },
+        title: 'Promotions',
+        description: 'All promotions.',
+        type: 'array',
         items: refTo('promotion'),
       },
     },

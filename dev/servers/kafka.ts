@@ -134,9 +134,13 @@ export async function startKafka(
     const args = ['--release', String(JAVA_VERSION), '-cp', join(jars, '*'), '-d', classes, file];
     await supervisor.run(
       {
-        ...{ name: 'javac', file: findOnPath('javac', environment) ?? 'javac', args },
-        ...{ directory, environment: { PATH: environment.PATH, LANG: 'C.UTF-8' } },
-        ...{ logFile, stopSignal: 'SIGTERM' as const },
+        name: 'javac',
+        file: findOnPath('javac', environment) ?? 'javac',
+        args,
+        directory,
+        environment: { PATH: environment.PATH, LANG: 'C.UTF-8' },
+        logFile,
+        stopSignal: 'SIGTERM' as const,
       },
       COMPILE_DEADLINE_MS,
     );
@@ -257,7 +261,10 @@ async function formatOnce(version: string, data: string, tool: () => Promise<unk
   mkdirSync(dirname(features), { recursive: true });
   copyFileSync(cached(name), features);
   writeSettings(join(data, 'meta.properties'), {
-    ...{ version: '1', 'cluster.id': randomId(), 'node.id': '1', 'directory.id': randomId() },
+    version: '1',
+    'cluster.id': randomId(),
+    'node.id': '1',
+    'directory.id': randomId(),
   });
 }
 

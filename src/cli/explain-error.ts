@@ -63,8 +63,12 @@ export function causesOf(error: unknown, depth = 0): Cause[] {
   const attempts: unknown = Reflect.get(error, 'errors');
   return [
     {
-      ...{ name: text('name'), message: text('message') },
-      ...{ code: text('code'), type: text('type'), path: text('path'), hint: text('hint') },
+      name: text('name'),
+      message: text('message'),
+      code: text('code'),
+      type: text('type'),
+      path: text('path'),
+      hint: text('hint'),
     },
     ...causesOf(Reflect.get(error, 'cause'), depth + 1),
     ...(Array.isArray(attempts) ? attempts.flatMap((attempt) => causesOf(attempt, depth + 1)) : []),

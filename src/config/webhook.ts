@@ -111,8 +111,15 @@ export const webhookSettings = group(SETTINGS, (reading): WebhookSettings | unde
   if (maxBytes === undefined || drainSeconds === undefined || secrets === undefined) return undefined;
   if (connections === undefined || connectionsPerAddress === undefined) return undefined;
   return {
-    ...{ port, slots, maxEvents, maxBytes, drainSeconds, secrets },
-    ...{ connections, connectionsPerAddress, trustedProxies },
+    port,
+    slots,
+    maxEvents,
+    maxBytes,
+    drainSeconds,
+    secrets,
+    connections,
+    connectionsPerAddress,
+    trustedProxies,
   };
 });
 

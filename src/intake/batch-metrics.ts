@@ -127,7 +127,9 @@ function observeAnswers(
     logLimited(
       `${reason} ${isPartition(origin) ? keyOf(origin) : origin.connectionId}`,
       {
-        ...{ ...origin, reason, records: offsets.length },
+        ...origin,
+        reason,
+        records: offsets.length,
         // A request has no offsets that identify its events.
         ...(isPartition(origin) && { offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) }),
         ...(details.has(reason) && { because: [...(details.get(reason) ?? [])] }),

@@ -100,7 +100,10 @@ export function makeConnectionLimit(
       pauses.set(connection, pause);
       logger.error(
         {
-          ...{ connection, ...threshold, ...window, reasons: pause.reasons },
+          connection,
+          ...threshold,
+          ...window,
+          reasons: pause.reasons,
           until: new Date(until).toISOString(),
           referenceVersion: reference.version,
         },

@@ -133,7 +133,11 @@ export function makeJudgeAndDecide({
     let isCommitted = false;
     try {
       const { decisions, facts } = await ledger.decideBatch({
-        ...{ items, questions, parts, reference, isPublished },
+        items,
+        questions,
+        parts,
+        reference,
+        isPublished,
         ...options,
         beforeWrites:
           rejectLimit &&

@@ -151,8 +151,11 @@ export async function inspect(
         }),
       ),
       elsewhere: elsewhere.map(([topic, partition, decidedUpTo, cluster, isFirst]) => ({
-        ...{ topic: String(topic), partition: Number(partition), decidedUpTo: Number(decidedUpTo) },
-        ...{ cluster: String(cluster), isFirst: isFirst === true },
+        topic: String(topic),
+        partition: Number(partition),
+        decidedUpTo: Number(decidedUpTo),
+        cluster: String(cluster),
+        isFirst: isFirst === true,
       })),
     };
   });

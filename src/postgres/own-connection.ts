@@ -16,7 +16,9 @@ export async function withOwnConnection<T>(
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
   const client = await openClient(database, {
-    ...{ application_name: applicationName, query_timeout: timeoutMs + ANSWER_GRACE_MS, ...KEEP_ALIVE },
+    application_name: applicationName,
+    query_timeout: timeoutMs + ANSWER_GRACE_MS,
+    ...KEEP_ALIVE,
   }).catch((error: unknown) => {
     throw new StoreError('connect', error);
   });

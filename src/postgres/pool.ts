@@ -222,8 +222,11 @@ class PostgresConnection implements StoreConnection {
     return new Promise((resolve, reject) => {
       const parameters = parametersOf(values);
       this.queries.push({
-        ...{ name, text: (this.isBefore17 ? before17 : undefined) ?? text },
-        ...{ parameters, resolve, reject },
+        name,
+        text: (this.isBefore17 ? before17 : undefined) ?? text,
+        parameters,
+        resolve,
+        reject,
       });
       this.cork();
     });

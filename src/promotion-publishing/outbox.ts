@@ -242,10 +242,21 @@ function entryOf([no, operatorNo, operatorId, id, change, ...row]: readonly (str
   const name = COMPLETION_CHANGES[Number(change)];
   if (name === undefined) throw new RangeError(`completion entry ${no} has the unknown change ${change}`);
   return {
-    ...{ entryNo: Number(no), operatorNo: Number(operatorNo), operatorId: operatorId ?? '' },
-    ...{ completionId: id ?? '', change: name, promotionId: promotionId ?? '', version: Number(version) },
-    ...{ type: type ?? '', window: window ?? '', startsAt, endsAt, playerRef: playerRef ?? '' },
-    ...{ ordinal: Number(ordinal), attempt: Number(attempt) },
-    ...{ changeNo: changeNo === null ? null : Number(changeNo), changedAt: changedAt ?? '' },
+    entryNo: Number(no),
+    operatorNo: Number(operatorNo),
+    operatorId: operatorId ?? '',
+    completionId: id ?? '',
+    change: name,
+    promotionId: promotionId ?? '',
+    version: Number(version),
+    type: type ?? '',
+    window: window ?? '',
+    startsAt,
+    endsAt,
+    playerRef: playerRef ?? '',
+    ordinal: Number(ordinal),
+    attempt: Number(attempt),
+    changeNo: changeNo === null ? null : Number(changeNo),
+    changedAt: changedAt ?? '',
   };
 }

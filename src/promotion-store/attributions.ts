@@ -99,7 +99,9 @@ export class Attributions {
     ])) {
       const [counted, erasedNo, erasedAt] = former;
       this.byRound.get(round ?? '')?.push({
-        ...{ changeNo: Number(changeNo), at: BigInt(at ?? 0), brand: brand ?? null },
+        changeNo: Number(changeNo),
+        at: BigInt(at ?? 0),
+        brand: brand ?? null,
         players: { counted: counted ?? erased ?? '', erased: erased ?? '' },
       });
       if (erasedNo != null)

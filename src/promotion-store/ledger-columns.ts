@@ -82,8 +82,11 @@ export function reversalOf(
 ): CountedEntry {
   return {
     ...entry,
-    ...{ changeNo, enteredAt: BigInt(at), amountMinor: -amountMinor },
-    ...{ entryId: entryId + 1, reversesEntryId: entryId },
+    changeNo,
+    enteredAt: BigInt(at),
+    amountMinor: -amountMinor,
+    entryId: entryId + 1,
+    reversesEntryId: entryId,
   };
 }
 

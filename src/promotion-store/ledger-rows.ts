@@ -134,7 +134,9 @@ export async function readRefunds(
 ): Promise<Refund[]> {
   const rows = await session.query(READ_REFUNDS, [after, upTo, since, operatorIds]);
   return rows.map(([changeNo, at, roundNo, isRecent]) => ({
-    ...{ changeNo: Number(changeNo), at: at ?? '0', roundNo: roundNo ?? '' },
+    changeNo: Number(changeNo),
+    at: at ?? '0',
+    roundNo: roundNo ?? '',
     opensAfter:
       isInOrder && isRecent === 't' ? Math.floor(Number(roundNo) / BATCH_NUMBERS) * BATCH_NUMBERS - 1 : null,
   }));

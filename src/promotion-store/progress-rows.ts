@@ -148,7 +148,9 @@ async function loadAttempts(
     attempts.push([
       Number(ordinal),
       {
-        ...{ attempt: Number(attempt), isAttained, held: isAttained ? held : null },
+        attempt: Number(attempt),
+        isAttained,
+        held: isAttained ? held : null,
         step: { changeNo: decidedNo == null ? null : Number(decidedNo), at },
       },
     ]);
@@ -170,7 +172,9 @@ export function severalValuesOf(json: string): ProgressRow[] {
   const [items, currencies, amounts] =
     textsOf(value).length === 3 && Array.isArray(value) ? value.map(textsOf) : [];
   return (items ?? []).map((item, index) => ({
-    ...{ item, currency: currencies?.[index] ?? '', value: BigInt(amounts?.[index] ?? 0) },
+    item,
+    currency: currencies?.[index] ?? '',
+    value: BigInt(amounts?.[index] ?? 0),
   }));
 }
 

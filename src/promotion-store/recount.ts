@@ -104,8 +104,12 @@ async function readShown(reader: Reader): Promise<Shown | undefined> {
   if (row === undefined) return undefined;
   const [generation, after, lineage, since, last, isFilling] = row;
   return {
-    ...{ generation: Number(generation), upTo: Number(after), lineage: lineage ?? '' },
-    ...{ since: readMicros(since) ?? BEFORE_ALL, last: Number(last), isFilling: isFilling === 't' },
+    generation: Number(generation),
+    upTo: Number(after),
+    lineage: lineage ?? '',
+    since: readMicros(since) ?? BEFORE_ALL,
+    last: Number(last),
+    isFilling: isFilling === 't',
   };
 }
 
@@ -180,8 +184,15 @@ async function countAgain(
     const since = isInOrder && newest !== null ? (timestampText(newest - DAY_MICROS) ?? '') : '-infinity';
     const [[count, latest] = []] = await reader.query(MEASURE, [after, end, since]);
     const slice = {
-      ...{ generation, after, upTo: end, since, rows: Number(count) },
-      ...{ lineage, isInOrder, isShown: false, mayTakeCores: true },
+      generation,
+      after,
+      upTo: end,
+      since,
+      rows: Number(count),
+      lineage,
+      isInOrder,
+      isShown: false,
+      mayTakeCores: true,
     };
     // Attributions have numbers, too, so a slice without verdicts may move rounds.
     const reading = { scope: countedScopeOf(versions), records: null, sums };

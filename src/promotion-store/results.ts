@@ -102,7 +102,10 @@ export function makePromotionResults(beside: Store | null, limits = SLICE_LIMITS
         const records = await beginRecords(session, generation, after, limits.largeRound);
         const count = (reader?: Reader) =>
           countSlice(session, {
-            ...{ generation, isShown, versions, slice: cut },
+            generation,
+            isShown,
+            versions,
+            slice: cut,
             // Nothing is stored of a generation that begins.
             isEmpty: after < 0,
             reading: { scope: countedScopeOf(versions), records, pageRows: limits.pageRows, beside: reader },

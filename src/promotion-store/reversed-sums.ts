@@ -61,7 +61,10 @@ export async function* reversedSums(
 function reversedSumOf(row: Row): ReversedSum {
   const [window, [changeNo, at, playerRef, item, currency, amount]] = windowRowOf(row);
   return {
-    ...{ ...window, changeNo: Number(changeNo), at: BigInt(at ?? 0), playerRef: playerRef ?? '' },
+    ...window,
+    changeNo: Number(changeNo),
+    at: BigInt(at ?? 0),
+    playerRef: playerRef ?? '',
     credit: { item: item ?? '', currency: currency ?? '', amount: BigInt(amount ?? 0) },
   };
 }

@@ -85,9 +85,17 @@ function storedRowOf(row: readonly (string | null)[]): StoredRow {
   const [several, score, held, changedNo] = rest;
   const rows = severalValuesOf(several ?? '[]');
   return {
-    ...{ windowNo: Number(windowNo), operator: operator ?? '', promotion: promotion ?? '' },
-    ...{ version: Number(version), window: window ?? '', playerRef: playerRef ?? '' },
-    ...{ startsAt: readMicros(startsAt), isBoard: isBoard === 't' },
-    ...{ rows, values: valuesText(rows, BigInt(score ?? 0)), held: held ?? '', changedNo: changedNo ?? '' },
+    windowNo: Number(windowNo),
+    operator: operator ?? '',
+    promotion: promotion ?? '',
+    version: Number(version),
+    window: window ?? '',
+    playerRef: playerRef ?? '',
+    startsAt: readMicros(startsAt),
+    isBoard: isBoard === 't',
+    rows,
+    values: valuesText(rows, BigInt(score ?? 0)),
+    held: held ?? '',
+    changedNo: changedNo ?? '',
   };
 }

@@ -176,7 +176,9 @@ function versionJson({
   removedAt,
 }: DefinedVersion & { readonly promotion_no: number }): object {
   return {
-    ...{ promotion_no, version, definition: definitionJson(definition) },
+    promotion_no,
+    version,
+    definition: definitionJson(definition),
     since: timestampText(since),
     until: timestampText(until),
     removed_at: timestampText(removedAt),

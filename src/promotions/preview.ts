@@ -66,7 +66,11 @@ export class Preview {
       .map(compilePromotion);
     this.fold = new PromotionFold(
       this.promotions.map((promotion) => ({
-        ...{ version: 1, promotion, since: null, until: null, removedAt: null },
+        version: 1,
+        promotion,
+        since: null,
+        until: null,
+        removedAt: null,
       })),
       credits.length > 0,
     );

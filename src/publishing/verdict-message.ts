@@ -54,7 +54,10 @@ export class SharedBuffers {
     const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
     const feed = JSON.stringify(feedId);
     const about = {
-      ...{ fields: ofConnection, feed, keyBegin: Buffer.from(`[${feed},"`), middles: new Map() },
+      fields: ofConnection,
+      feed,
+      keyBegin: Buffer.from(`[${feed},"`),
+      middles: new Map(),
       timeAt: Buffer.byteLength(`",${ofConnection},${ACCEPTED_FIELDS},"decided_at":`),
     };
     this.connections.set(connection, about);

@@ -94,8 +94,14 @@ function decided(
   const { verdict: state, reason } = outcome;
   if (contentDiffers)
     return {
-      ...{ eventId, state, reason, action: 'correct', contentDiffers, details: faults },
-      ...{ remedy: duplicateRemedy(outcome, true), needsNewEventId: true },
+      eventId,
+      state,
+      reason,
+      action: 'correct',
+      contentDiffers,
+      details: faults,
+      remedy: duplicateRemedy(outcome, true),
+      needsNewEventId: true,
     };
   if (reason !== null) return refused(eventId, reason, faults);
   return { eventId, state, reason, action: 'none', remedy: null, contentDiffers, details: [] };
@@ -108,14 +114,26 @@ function refused(eventId: string | null, reason: Reason, faults: readonly Fault[
   if (charge === 'nobody')
     return { eventId, state, reason, action: 'none', remedy: null, contentDiffers: false, details };
   return {
-    ...{ eventId, state, reason, action: 'correct', remedy, contentDiffers: false, details },
+    eventId,
+    state,
+    reason,
+    action: 'correct',
+    remedy,
+    contentDiffers: false,
+    details,
     needsNewEventId: usesIdUp(reason),
   };
 }
 
 function waiting(eventId: string | null, reason: DeadLetterReason | null, remedy: string): Standing {
   return {
-    ...{ eventId, state: 'undecided', reason, action: 'wait', remedy, contentDiffers: false, details: [] },
+    eventId,
+    state: 'undecided',
+    reason,
+    action: 'wait',
+    remedy,
+    contentDiffers: false,
+    details: [],
   };
 }
 
@@ -127,8 +145,14 @@ function deadLetterRemedy(reason: DeadLetterReason): string {
 function absent({ eventId, event, faults }: ReconcileEntry): Standing {
   if (eventId === null)
     return {
-      ...{ eventId, state: 'unidentified', reason: null, action: 'correct', remedy: NO_ID_REMEDY },
-      ...{ needsNewEventId: false, contentDiffers: false, details: faults },
+      eventId,
+      state: 'unidentified',
+      reason: null,
+      action: 'correct',
+      remedy: NO_ID_REMEDY,
+      needsNewEventId: false,
+      contentDiffers: false,
+      details: faults,
     };
   const state = 'never_received';
   const refusal = event?.refusal?.reason ?? null;
@@ -136,12 +160,23 @@ function absent({ eventId, event, faults }: ReconcileEntry): Standing {
   // Sent as it is, a faulty event would use its id up.
   if (isFaulty)
     return {
-      ...{ eventId, state, reason: null, action: 'correct', remedy: CORRECT_FIRST_REMEDY },
-      ...{ needsNewEventId: false, contentDiffers: false, details: faults },
+      eventId,
+      state,
+      reason: null,
+      action: 'correct',
+      remedy: CORRECT_FIRST_REMEDY,
+      needsNewEventId: false,
+      contentDiffers: false,
+      details: faults,
     };
   return {
-    ...{ eventId, state, reason: null, action: 'resend', remedy: RESEND_REMEDY },
-    ...{ contentDiffers: false, details: [] },
+    eventId,
+    state,
+    reason: null,
+    action: 'resend',
+    remedy: RESEND_REMEDY,
+    contentDiffers: false,
+    details: [],
   };
 }
 
@@ -157,7 +192,11 @@ export function repeated(standing: Standing, repeatOf: number, contentDiffers: b
   if (standing.state !== 'never_received') return { ...standing, repeatOf };
   return {
     ...standing,
-    ...{ repeatOf, contentDiffers, action: 'correct', remedy: OTHER_CONTENT_REMEDY, needsNewEventId: true },
+    repeatOf,
+    contentDiffers,
+    action: 'correct',
+    remedy: OTHER_CONTENT_REMEDY,
+    needsNewEventId: true,
   };
 }
 
@@ -165,7 +204,11 @@ export function repeated(standing: Standing, repeatOf: number, contentDiffers: b
 export function standingFields(standing: Standing): Record<string, unknown> {
   const { eventId, state, reason, action, remedy, needsNewEventId, contentDiffers, details } = standing;
   return {
-    ...{ event_id: eventId, state, reason, action, remedy },
+    event_id: eventId,
+    state,
+    reason,
+    action,
+    remedy,
     ...(needsNewEventId !== undefined && { needs_new_event_id: needsNewEventId }),
     ...(contentDiffers && { content_differs: true }),
     ...(details.length > 0 && { details }),

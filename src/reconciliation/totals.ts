@@ -41,7 +41,13 @@ const FIRST_STATES = 4;
 const MICROS_AN_HOUR = 3_600_000_000n;
 
 const noCounts = (): MutableCounts => ({
-  ...{ sent: 0, accepted: 0, rejected: 0, skipped: 0, never_received: 0, undecided: 0, unidentified: 0 },
+  sent: 0,
+  accepted: 0,
+  rejected: 0,
+  skipped: 0,
+  never_received: 0,
+  undecided: 0,
+  unidentified: 0,
   content_differs: 0,
 });
 
@@ -128,8 +134,10 @@ export class Totals {
       kinds: Object.fromEntries(this.kinds),
       hours: Object.fromEntries([...this.hours].sort(([a], [b]) => (a < b ? -1 : 1))),
       money: [...this.money.values()].map(({ kind, currency, scale, sent, accepted }) => ({
-        ...{ kind, currency },
-        ...{ sent: toMajor(sent, scale), accepted: toMajor(accepted, scale) },
+        kind,
+        currency,
+        sent: toMajor(sent, scale),
+        accepted: toMajor(accepted, scale),
       })),
     };
   }

@@ -4,6 +4,16 @@ import { millisecondsOf, type TextRow } from '../postgres/texts';
 import type { Plan, Source } from './plan';
 import { type PromotionRows, type PromotionsReport, promotionsOf } from './promotions';
 import { DELAY_COUNTS } from './queries';
+import {
+  type AmountSet,
+  amountsOfRow,
+  type OutcomeRow,
+  outcomeOfRow,
+  publicAmounts,
+  type ReportAmounts,
+  type ResendRow,
+  resendOfRow,
+} from './rows';
 import { sum } from './sum';
 import { type ReportSpan, stepText } from './window';
 
@@ -52,18 +62,6 @@ export interface ReasonReport extends ReasonCount {
   readonly meaning: string;
   readonly remedy: string;
   readonly charge: string;
-}
-
-/** Amounts are exact decimals in major units. They count what is not refunded. */
-export interface ReportAmounts {
-  readonly currency: string;
-  readonly turnover: string;
-  readonly wins: string;
-  readonly bets_less_wins: string;
-  /** Bets that counted, refunded ones included. */
-  readonly bets: number;
-  readonly refunded_bets: number;
-  readonly refunded_amount: string;
 }
 
 export interface BrandAmounts extends ReportAmounts {
@@ -234,92 +232,19 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-// --- rows
-
-/** Null in the rows of all buckets. */
-function bucketOf(text: string | null | undefined): number | null {
-  return text == null ? null : Number(text);
-}
-
-interface Outcome {
-  readonly bucket: number | null;
-  readonly operator: string;
-  readonly connection: string;
-  readonly verdict: string;
-  readonly reason: string | null;
-  readonly events: number;
-  readonly newest: string | null;
-  readonly timed: number;
-  readonly early: number;
-  readonly within: readonly number[];
-}
-
-function outcomeOfRow(row: TextRow): Outcome {
-  const [bucket, operator, connection, verdict, reason, events, newest, timed, early, ...within] = row;
-  return {
-    bucket: bucketOf(bucket),
-    ...{ operator: operator ?? '', connection: connection ?? '', verdict: verdict ?? '' },
-    ...{ reason: reason ?? null, events: Number(events), newest: newest ?? null },
-    ...{ timed: Number(timed), early: Number(early), within: within.map(Number) },
-  };
-}
-
-interface Resend {
-  readonly bucket: number | null;
-  readonly operator: string;
-  readonly connection: string;
-  readonly resent: number;
-  readonly differing: number;
-}
-
-function resendOfRow([bucket, operator, connection, resent, differing]: TextRow): Resend {
-  return {
-    bucket: bucketOf(bucket),
-    ...{ operator: operator ?? '', connection: connection ?? '' },
-    ...{ resent: Number(resent), differing: Number(differing) },
-  };
-}
-
-type AmountSet = 'day' | 'brand' | 'currency' | 'game';
-/** By grouping(bucket, brand, game_id): a column whose values are summed over has a bit of 1. */
-const AMOUNT_SETS: Readonly<Record<string, AmountSet>> = { 1: 'day', 5: 'brand', 7: 'currency', 6: 'game' };
-
-interface SetAmounts extends ReportAmounts {
-  readonly set: AmountSet | undefined;
-  readonly bucket: number | null;
-  readonly operator: string;
-  readonly brand: string | null;
-  readonly game: string | null;
-}
-
-function amountsOfRow(row: TextRow): SetAmounts {
-  const [bits, bucket, operator, brand, game, currency, ...sums] = row;
-  const [turnover, wins, difference, bets, refunded, refundedAmount] = sums.map((sum) => sum ?? '0');
-  return {
-    set: AMOUNT_SETS[bits ?? ''],
-    bucket: bucketOf(bucket),
-    ...{ operator: operator ?? '', brand: brand ?? null, game: game ?? null, currency: currency ?? '' },
-    ...{ turnover: turnover ?? '0', wins: wins ?? '0', bets_less_wins: difference ?? '0' },
-    ...{ bets: Number(bets), refunded_bets: Number(refunded), refunded_amount: refundedAmount ?? '0' },
-  };
-}
-
-function publicAmounts(from: ReportAmounts): ReportAmounts {
-  const { currency, turnover, wins, bets_less_wins, bets, refunded_bets, refunded_amount } = from;
-  return { currency, turnover, wins, bets_less_wins, bets, refunded_bets, refunded_amount };
-}
-
 function byBets(one: ReportAmounts, other: ReportAmounts): number {
   return other.bets - one.bets;
 }
 
 // --- sums
 
-function countsOf(outcomes: readonly Outcome[], resends: readonly Resend[]): ReportCounts {
+function countsOf(outcomes: readonly OutcomeRow[], resends: readonly ResendRow[]): ReportCounts {
   const of = (name: string) =>
     sum(outcomes.filter(({ verdict }) => verdict === name).map(({ events }) => events));
   return {
-    ...{ accepted: of('accepted'), rejected: of('rejected'), skipped: of('skipped') },
+    accepted: of('accepted'),
+    rejected: of('rejected'),
+    skipped: of('skipped'),
     resent: sum(resends.map((each) => each.resent)),
     differing: sum(resends.map((each) => each.differing)),
     timing: {
@@ -334,7 +259,7 @@ function countsOf(outcomes: readonly Outcome[], resends: readonly Resend[]): Rep
 }
 
 /** The most frequent first. */
-function reasonsOf(outcomes: readonly Outcome[]): ReasonCount[] {
+function reasonsOf(outcomes: readonly OutcomeRow[]): ReasonCount[] {
   const found = new Map<string, ReasonCount>();
   for (const { verdict, reason, events } of outcomes) {
     if (reason === null) continue;
@@ -352,8 +277,8 @@ function aboutReason(name: string): Pick<ReasonReport, 'meaning' | 'remedy' | 'c
 }
 
 function connectionsOf(
-  outcomes: readonly Outcome[],
-  resends: readonly Resend[],
+  outcomes: readonly OutcomeRow[],
+  resends: readonly ResendRow[],
   registered: readonly TextRow[],
 ): ConnectionReport[] {
   const keyOf = (operator: string | null | undefined, connection: string | null | undefined) =>
@@ -381,7 +306,9 @@ function connectionsOf(
         .sort()
         .at(-1) || null;
     return {
-      ...{ operator, connection, source: sources.get(key) ?? null },
+      operator,
+      connection,
+      source: sources.get(key) ?? null,
       newest: newest === null ? null : timeOf(millisecondsOf(newest)),
       reasons: reasonsOf(outcomesHere),
       ...countsOf(

@@ -62,7 +62,10 @@ export function promotionsOf(rows: PromotionRows, buckets: number): PromotionsRe
     const shares = rows.shares?.find(([of, id]) => isOwn({ operator: of, promotion: id }));
     const [values = 0, belowHalf = 0, belowTarget = 0, reached = 0] = (shares ?? []).slice(2).map(Number);
     return {
-      ...{ operator: operator ?? '', promotion: promotion ?? '', type: type ?? '', state: state ?? '' },
+      operator: operator ?? '',
+      promotion: promotion ?? '',
+      type: type ?? '',
+      state: state ?? '',
       values,
       shares: { below_half: belowHalf, below_target: belowTarget, reached },
       completed: sum(own.map(({ completed }) => completed)),

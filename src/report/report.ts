@@ -80,7 +80,12 @@ export function readReport(database: string | StoreAccess, request: ReportReques
     }
     const figures = figuresOf(
       {
-        ...{ operator, span, plan, madeAt: now, madeBy, querySeconds: withinMs / 1_000 },
+        operator,
+        span,
+        plan,
+        madeAt: now,
+        madeBy,
+        querySeconds: withinMs / 1_000,
         completeSince: rollups?.completeSince ?? null,
         rollupsUpTo: rollups?.upTo ?? null,
       },

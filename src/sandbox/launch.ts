@@ -57,7 +57,11 @@ export function sessionAnswer(session: SandboxSession): SandboxAnswer {
   const { sessionId, game, player, currency, promoPlayerRef, until } = session;
   return success({
     session_id: sessionId,
-    ...{ game, player, currency, is_demo: player === null, promo_player_ref: promoPlayerRef },
+    game,
+    player,
+    currency,
+    is_demo: player === null,
+    promo_player_ref: promoPlayerRef,
     url: `https://sandbox.invalid/sessions/${sessionId}`,
     expires_at: new Date(until).toISOString(),
   });

@@ -71,7 +71,8 @@ export function makeOperations({ config, store, clock, newId }: OperationsDeps):
       if (wrong !== undefined) return wrong;
       const bodyHash = hashOf(call.json);
       const { grantId, isSame } = await store.grant(call.operator.id, key, {
-        ...{ grantId: `g-${newId()}`, bodyHash },
+        grantId: `g-${newId()}`,
+        bodyHash,
       });
       await delay(call);
       // The contract has one token for this status.

@@ -42,7 +42,9 @@ export function makeRoundOperations(deps: RoundOperationsDeps): Operations {
     const isAttributed = session.promoPlayerRef !== null && operator.intake !== null;
     const begun = await store.beginRound(
       {
-        ...{ operatorId: operator.id, sessionId: session.sessionId, plan },
+        operatorId: operator.id,
+        sessionId: session.sessionId,
+        plan,
         attribution: isAttributed ? 'waiting' : 'none',
       },
       hashOf(call.json),
@@ -65,9 +67,17 @@ export function makeRoundOperations(deps: RoundOperationsDeps): Operations {
     });
     return success(
       {
-        ...{ round_id: plan.roundId, session_id: sessionId, state, calls: listed, attribution },
+        round_id: plan.roundId,
+        session_id: sessionId,
+        state,
+        calls: listed,
+        attribution,
         events: events.map(({ eventId, kind, amount, verdict, reason }) => ({
-          ...{ event_id: eventId, kind, amount, verdict, reason },
+          event_id: eventId,
+          kind,
+          amount,
+          verdict,
+          reason,
         })),
       },
       status,
@@ -122,9 +132,20 @@ function planOf(
   if (isAtomic && !actions.has('debit_and_credit'))
     return refuse('unsupported action', 'the profile of the wallet has no debit_and_credit; add it');
   return {
-    ...{ roundId: round_id ?? `r-${newId()}`, key: newId(), player, token, game, brand },
-    ...{ currency: code, scale: currency.scale, bets: stakes, wins: payouts, isVoid: ending === 'void' },
-    ...{ isClosed: actions.has('close_round'), isAuthenticated: actions.has('authenticate'), isAtomic },
+    roundId: round_id ?? `r-${newId()}`,
+    key: newId(),
+    player,
+    token,
+    game,
+    brand,
+    currency: code,
+    scale: currency.scale,
+    bets: stakes,
+    wins: payouts,
+    isVoid: ending === 'void',
+    isClosed: actions.has('close_round'),
+    isAuthenticated: actions.has('authenticate'),
+    isAtomic,
     occurredAt: new Date(now).toISOString(),
   };
 }

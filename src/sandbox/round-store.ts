@@ -179,14 +179,19 @@ export function makeRoundStore(store: Store): RoundStore {
     async eventsOf({ operatorId, plan }) {
       const rows = await run(EVENTS, [operatorId, plan.roundId]);
       return rows.map(([eventId, kind, amount, verdict, reason]) => ({
-        ...{ eventId: textOf(eventId), kind: kindOf(kind), amount: textOf(amount) },
-        ...{ verdict: verdict ?? null, reason: reason ?? null },
+        eventId: textOf(eventId),
+        kind: kindOf(kind),
+        amount: textOf(amount),
+        verdict: verdict ?? null,
+        reason: reason ?? null,
       }));
     },
     async takeEvents(operatorId, most, leaseMs) {
       const rows = await run(TAKE_EVENTS, [operatorId, most, leaseMs]);
       return rows.map(([eventNo, body, failures]) => ({
-        ...{ eventNo: textOf(eventNo), body: textOf(body), failures: Number(failures) },
+        eventNo: textOf(eventNo),
+        body: textOf(body),
+        failures: Number(failures),
       }));
     },
     async keepVerdicts(verdicts) {
@@ -202,7 +207,9 @@ export function makeRoundStore(store: Store): RoundStore {
     async waitingAttributions(operatorId, most) {
       const rows = await run(ATTRIBUTIONS, [operatorId, most]);
       return rows.map(([roundId, promo, brand]) => ({
-        ...{ roundId: textOf(roundId), promoPlayerRef: textOf(promo), brand: brand ?? null },
+        roundId: textOf(roundId),
+        promoPlayerRef: textOf(promo),
+        brand: brand ?? null,
       }));
     },
     async keepAttribution(operatorId, roundId, outcome) {
@@ -216,8 +223,11 @@ function roundOf(row: Row): SandboxRound {
   const found = ROUND_STATES.find((each) => each === state);
   if (found === undefined) throw new Error(`a round of the sandbox has the unknown state ${state}`);
   return {
-    ...{ operatorId: textOf(operatorId), sessionId: textOf(sessionId), plan: planOf(textOf(plan)) },
-    ...{ state: found, attribution: textOf(attribution) },
+    operatorId: textOf(operatorId),
+    sessionId: textOf(sessionId),
+    plan: planOf(textOf(plan)),
+    state: found,
+    attribution: textOf(attribution),
   };
 }
 

@@ -136,7 +136,8 @@ function stakesOf(plan: RoundPlan): PlannedCall[] {
     return [
       {
         ...callOf('debit_and_credit', idOf(plan, 'spin')),
-        ...{ amount: bets[0] ?? '0', win: wins[0] ?? '0' },
+        amount: bets[0] ?? '0',
+        win: wins[0] ?? '0',
       },
     ];
   return bets.map((amount, place) => ({ ...callOf('debit', moveId(plan, 'bet', place)), amount }));
@@ -205,7 +206,9 @@ export interface PlannedEvent {
 /** The events that the round has so far. The same calls give the same events, with the same ids. */
 export function eventsOfRound(plan: RoundPlan, calls: RoundCalls, state: RoundState): PlannedEvent[] {
   const event = (kind: PlannedEvent['kind'], word: string, amount: bigint): PlannedEvent => ({
-    ...{ eventId: idOf(plan, word), kind, amount: toMajor(amount, plan.scale) },
+    eventId: idOf(plan, word),
+    kind,
+    amount: toMajor(amount, plan.scale),
   });
   const outcomes = [...stakesOf(plan), ...payoutsOf(plan)].map(({ opId }) => outcomeOf(opId, calls));
   const ofBet = (place: number) => outcomes[place];
@@ -233,9 +236,15 @@ export function eventsOfRound(plan: RoundPlan, calls: RoundCalls, state: RoundSt
 export function eventJson(plan: RoundPlan, { eventId, kind, amount }: PlannedEvent): string {
   const { player, brand, roundId, game, currency, occurredAt } = plan;
   return JSON.stringify({
-    ...{ spec: SPEC, event_id: eventId },
+    spec: SPEC,
+    event_id: eventId,
     ...(brand !== null && { brand }),
-    ...{ player_ref: player, kind, round_id: roundId, game: { id: game }, amount, currency },
+    player_ref: player,
+    kind,
+    round_id: roundId,
+    game: { id: game },
+    amount,
+    currency,
     occurred_at: occurredAt,
   });
 }

@@ -139,7 +139,12 @@ function valuesOf(
 ): Record<string, string> {
   const { player, token, currency, scale, roundId, game } = plan;
   return {
-    ...{ player, token, currency, exponent: String(scale), round: roundId, game },
+    player,
+    token,
+    currency,
+    exponent: String(scale),
+    round: roundId,
+    game,
     ...(amount !== null && { amount: write(BigInt(amount), scale) }),
     ...(win !== null && { win: write(BigInt(win), scale) }),
     ...(original !== null && { original }),

@@ -142,10 +142,17 @@ export function makeSessionStore(store: Store): SessionStore {
 function sessionOf(row: Row): SandboxSession {
   const [sessionId, operatorId, token, player, game, currency, brand, promo, state, launchNo, until] = row;
   return {
-    ...{ sessionId: textOf(sessionId), operatorId: textOf(operatorId), token: token ?? null },
-    ...{ player: player ?? null, game: textOf(game), currency: textOf(currency), brand: brand ?? null },
-    ...{ promoPlayerRef: promo ?? null, state: stateOf(state) },
-    ...{ launchNo: numberOf(launchNo), until: numberOf(until) },
+    sessionId: textOf(sessionId),
+    operatorId: textOf(operatorId),
+    token: token ?? null,
+    player: player ?? null,
+    game: textOf(game),
+    currency: textOf(currency),
+    brand: brand ?? null,
+    promoPlayerRef: promo ?? null,
+    state: stateOf(state),
+    launchNo: numberOf(launchNo),
+    until: numberOf(until),
   };
 }
 

@@ -112,8 +112,11 @@ export function makeEventLog(now: () => number) {
     return {
       since: new Date(since).toISOString(),
       counts: {
-        ...{ accepted: of('accepted'), rejected: of('rejected'), skipped: of('skipped') },
-        ...{ duplicate: of('duplicate'), refused_requests: of('refused_requests') },
+        accepted: of('accepted'),
+        rejected: of('rejected'),
+        skipped: of('skipped'),
+        duplicate: of('duplicate'),
+        refused_requests: of('refused_requests'),
       },
       // The number of the last event, also where it is not listed any more.
       last,
@@ -138,12 +141,22 @@ function entryOf(
   const first = { verdict: textOf(decided.first_verdict) ?? '', reason: textOf(decided.first_reason) };
   const name = verdict === 'duplicate' ? `duplicate of ${nameOf(first)}` : nameOf({ verdict, reason });
   const about = {
-    ...{ no, received_at: at, connection_id: connection, event_id: eventId },
-    ...{ kind, brand: fields?.brand ?? null, round_id: fields?.roundId ?? null },
-    ...{ amount, currency: currency?.code ?? null },
+    no,
+    received_at: at,
+    connection_id: connection,
+    event_id: eventId,
+    kind,
+    brand: fields?.brand ?? null,
+    round_id: fields?.roundId ?? null,
+    amount,
+    currency: currency?.code ?? null,
     sentence: sentenceOf({
-      ...{ kind, event_id: eventId, amount, currency: currency?.code ?? null },
-      ...{ name, remedy: textOf(decided.remedy) },
+      kind,
+      event_id: eventId,
+      amount,
+      currency: currency?.code ?? null,
+      name,
+      remedy: textOf(decided.remedy),
     }),
   };
   const json = `${JSON.stringify(about).slice(0, -1)},${outcome},${contentOf(envelope.value)}}`;

@@ -62,9 +62,12 @@ export function makeTryRequests(deps: TryDeps) {
       .catch((error: unknown) => refused(500, 'ERROR_CODE_INTERNAL', messageOf(error)))
       .then(({ status, type, body, headers }) => {
         response.writeHead(status, {
-          ...{ 'content-type': type, 'content-length': Buffer.byteLength(body) },
+          'content-type': type,
+          'content-length': Buffer.byteLength(body),
           // A page that was left open must not hold a network connection.
-          ...{ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', connection: 'close' },
+          'cache-control': 'no-store',
+          'x-content-type-options': 'nosniff',
+          connection: 'close',
           ...headers,
         });
         response.end(request.method === 'HEAD' ? undefined : body);

@@ -32,8 +32,12 @@ export async function runEndpointChecks(
 async function runCheck(check: EndpointCheck, stop: AbortSignal): Promise<ScenarioResult> {
   const { scenario } = check;
   const notRun: ScenarioResult = {
-    ...{ scenario, status: 'not_run', reason: 'the check was interrupted' },
-    ...{ problems: [], requests: 0, seconds: 0 },
+    scenario,
+    status: 'not_run',
+    reason: 'the check was interrupted',
+    problems: [],
+    requests: 0,
+    seconds: 0,
   };
   if (stop.aborted) return notRun;
   const now = Date.now() / 1_000;
@@ -70,7 +74,8 @@ async function send(request: EndpointRequest, stop: AbortSignal): Promise<Endpoi
   const startedAt = performance.now();
   try {
     const response = await fetch(url, {
-      ...{ method, redirect: 'manual' },
+      method,
+      redirect: 'manual',
       headers: { accept: 'application/json', ...jsonType(request), ...Object.fromEntries(headers) },
       body: method === 'POST' && body !== null ? JSON.stringify(body) : null,
       signal: AbortSignal.any([stop, AbortSignal.timeout(GIVE_UP_MS)]),

@@ -91,7 +91,10 @@ export async function playScenario(
     const { wrongSignature, unknownFields, newConnection, cut } = one;
     const reply = await deps.transport.call({
       ...written,
-      ...{ wrongSignature, unknownFields, newConnection, cut },
+      wrongSignature,
+      unknownFields,
+      newConnection,
+      cut,
     });
     deps.checkStop();
     // As the service does. A call that comes at once may overtake the one that lost its connection.

@@ -58,7 +58,12 @@ export function jsonReport(results: readonly ScenarioResult[]): string {
   const { passed, failed, notRun } = checkTally(results);
   const scenarios = results.map(
     ({ scenario: { id, rule, must }, status, reason, problems, requests, seconds }) => ({
-      ...{ id, rule, must, status, reason, requests },
+      id,
+      rule,
+      must,
+      status,
+      reason,
+      requests,
       seconds: Math.round(seconds * 1_000) / 1_000,
       problems,
     }),

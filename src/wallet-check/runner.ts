@@ -50,7 +50,9 @@ async function runScenario(scenario: Scenario, deps: RunnerDeps, budget: Budget)
       await playScenario(
         scenario,
         {
-          ...{ profile, transport, prefix: run },
+          profile,
+          transport,
+          prefix: run,
           sleep: (ms) => clock.sleep(ms, stop),
           countAttempt: () => budget.take(),
           checkStop: () => budget.checkStop(),

@@ -38,7 +38,9 @@ export function writeCall(one: Call, facts: ScenarioFacts): WrittenCall | { read
   if (rendered.type === 'malformed')
     return { problem: `the payload of "${one.action}" cannot be written: ${rendered.faults.join(', ')}` };
   return {
-    ...{ opId: facts.idOf(one.op), path: path ?? '/', payload: rendered.json },
+    opId: facts.idOf(one.op),
+    path: path ?? '/',
+    payload: rendered.json,
     rawBody: one.body === 'not_json' ? MALFORMED : undefined,
   };
 }
@@ -67,8 +69,13 @@ function valuesOf(one: Call, facts: ScenarioFacts): Record<string, string> {
     return writeAmount(minor, profile.amounts, player.exponent);
   };
   const values = {
-    ...{ op_id: idOf(one.op), player: player.id, token: player.token, game: profile.game },
-    ...{ amount: amountOf(one.amount), win: amountOf(one.win), currency: one.currency ?? player.currency },
+    op_id: idOf(one.op),
+    player: player.id,
+    token: player.token,
+    game: profile.game,
+    amount: amountOf(one.amount),
+    win: amountOf(one.win),
+    currency: one.currency ?? player.currency,
     exponent: String(player.exponent + (one.exponentOff ?? 0)),
     round: idOf(one.round ?? 'round'),
     original: one.original === undefined ? player.earlierBet : idOf(one.original),

@@ -78,7 +78,11 @@ export function interpretReply(
   const { status, headers, body } = reply;
   const retryAfterMs = readRetryAfter(headers);
   const noAnswer = (cause: NoAnswerCause, code: string | null = null): WalletAnswer => ({
-    ...{ type: 'no_answer', cause, status, code, retryAfterMs },
+    type: 'no_answer',
+    cause,
+    status,
+    code,
+    retryAfterMs,
   });
   // A reply that came too late is not read: the call was given up at the deadline.
   if (!(reply.ms <= LIMITS.wallet_answer.value)) return noAnswer('timeout');

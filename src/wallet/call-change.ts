@@ -143,7 +143,8 @@ function followingCall(
   action: 'rollback' | 'reconcile',
 ): NewCall | null {
   const made = makeCall(profile, {
-    ...{ action, opId: `${opId}.${action}` },
+    action,
+    opId: `${opId}.${action}`,
     values: { ...values, original: opId },
   });
   return made.type === 'call' ? made.call : null;

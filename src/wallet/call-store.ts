@@ -142,8 +142,17 @@ export function makeCallStore(store: Store, logger: Logger): CallStore & CallLoo
       if (row === undefined) return null;
       const storeNow = numberOf(row[2]);
       return {
-        ...{ operatorId, opId, action, values, payload, storeNow, sendingSince: storeNow },
-        ...{ callNo: textOf(row[0]), leaseNo: numberOf(row[1]), isInterrupted: false, history: null },
+        operatorId,
+        opId,
+        action,
+        values,
+        payload,
+        storeNow,
+        sendingSince: storeNow,
+        callNo: textOf(row[0]),
+        leaseNo: numberOf(row[1]),
+        isInterrupted: false,
+        history: null,
       };
     },
     async take(free, leaseMs) {
@@ -187,17 +196,28 @@ export function makeCallStore(store: Store, logger: Logger): CallStore & CallLoo
 function viewOf(row: Row): CallView {
   const history = historyOf(row.slice(6));
   return {
-    ...{ operatorId: textOf(row[0]), opId: textOf(row[1]), action: actionOf(row[2]), state: stateOf(row[3]) },
-    ...{ attempts: history?.attempts ?? 0, answer: history?.last.answer ?? null },
+    operatorId: textOf(row[0]),
+    opId: textOf(row[1]),
+    action: actionOf(row[2]),
+    state: stateOf(row[3]),
+    attempts: history?.attempts ?? 0,
+    answer: history?.last.answer ?? null,
   };
 }
 
 function heldCallOf(row: Row): HeldCall {
   return {
-    ...{ callNo: textOf(row[0]), leaseNo: numberOf(row[1]), storeNow: numberOf(row[2]) },
-    ...{ operatorId: textOf(row[3]), opId: textOf(row[4]), action: actionOf(row[5]) },
-    ...{ payload: textOf(row[6]), values: valuesOf(row[7]), sendingSince: numberOf(row[8]) },
-    ...{ isInterrupted: row[9] === 't', history: historyOf(row.slice(10)) },
+    callNo: textOf(row[0]),
+    leaseNo: numberOf(row[1]),
+    storeNow: numberOf(row[2]),
+    operatorId: textOf(row[3]),
+    opId: textOf(row[4]),
+    action: actionOf(row[5]),
+    payload: textOf(row[6]),
+    values: valuesOf(row[7]),
+    sendingSince: numberOf(row[8]),
+    isInterrupted: row[9] === 't',
+    history: historyOf(row.slice(10)),
   };
 }
 
@@ -221,9 +241,17 @@ export function storedAnswer(answer: WalletAnswer): Readonly<Record<string, unkn
 }
 
 const CAUSES: Readonly<Record<NoAnswerCause, true>> = {
-  ...{ timeout: true, unreachable: true, interrupted: true, bare_status: true, too_large: true },
-  ...{ cut_off: true, not_json: true, no_envelope: true, unknown_code: true },
-  ...{ status_not_allowed: true, code_not_allowed: true },
+  timeout: true,
+  unreachable: true,
+  interrupted: true,
+  bare_status: true,
+  too_large: true,
+  cut_off: true,
+  not_json: true,
+  no_envelope: true,
+  unknown_code: true,
+  status_not_allowed: true,
+  code_not_allowed: true,
 };
 
 function isCause(value: unknown): value is NoAnswerCause {
@@ -242,7 +270,9 @@ export function readStoredAnswer(text: string): WalletAnswer {
       return { type, code, retryAfterMs };
     if (type === 'no_answer' && isCause(cause))
       return {
-        ...{ type, cause, retryAfterMs },
+        type,
+        cause,
+        retryAfterMs,
         status: typeof status === 'number' ? status : null,
         code: typeof code === 'string' ? code : null,
       };

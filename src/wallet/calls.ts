@@ -140,8 +140,12 @@ export function makeWalletCalls(deps: WalletCallsDeps): WalletCalls {
     logger[level](
       {
         ...fieldsOf(held),
-        ...{ answer: answer.type, cause: causeIn(answer), networkCode: sent.networkCode },
-        ...{ attempts: change.history.attempts, state: change.state, ms: Math.round(sent.ms) },
+        answer: answer.type,
+        cause: causeIn(answer),
+        networkCode: sent.networkCode,
+        attempts: change.history.attempts,
+        state: change.state,
+        ms: Math.round(sent.ms),
         following: change.following?.action,
       },
       isStored ? 'wallet call answered' : 'wallet call answered, and no longer held by this process',

@@ -56,7 +56,9 @@ export async function sendRequest(
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = stop === undefined ? deadline : AbortSignal.any([deadline, stop]);
   const over = (reply: WalletReply, networkCode: string | null = null): SentReply => ({
-    ...{ reply, networkCode, ms: monotonicNow() - began },
+    reply,
+    networkCode,
+    ms: monotonicNow() - began,
   });
   const failed = (error: unknown): SentReply => {
     if (deadline.aborted) return over({ type: 'nothing', cause: 'timeout' });

@@ -163,11 +163,19 @@ function rebased(value: unknown, base: string): unknown {
 }
 
 const header = (name: string, description: string, schema: object, example: string, required = true) => ({
-  ...{ name, in: 'header', required, description, schema, example },
+  name,
+  in: 'header',
+  required,
+  description,
+  schema,
+  example,
 });
 
 const CONNECTION = {
-  ...{ name: 'connection_id', in: 'path', required: true, example: 'acme-hook' },
+  name: 'connection_id',
+  in: 'path',
+  required: true,
+  example: 'acme-hook',
   description: 'The connection, percent-encoded.',
   schema: { type: 'string', minLength: 1 },
 };
@@ -195,7 +203,9 @@ const HEADERS = [
 ];
 
 const DRY_RUN = {
-  ...{ name: 'dry_run', in: 'query', required: false },
+  name: 'dry_run',
+  in: 'query',
+  required: false,
   description:
     'True for a rehearsal. Prefer the path of rehearsals: a webhook that knows no rehearsals refuses that path, and decides a request with this parameter.',
   schema: { type: 'string', enum: ['true', 'false'] },
@@ -267,7 +277,10 @@ export function openApiDocument(limits: RequestLimits = CONTRACT_LIMITS) {
           requestBody,
           responses: {
             200: answered('Nothing is decided. The verdicts are those that the events would get now.', {
-              ...{ spec: 'promo.answer.v1', connection_id: 'acme-hook', dry_run: true, verdicts: [ACCEPTED] },
+              spec: 'promo.answer.v1',
+              connection_id: 'acme-hook',
+              dry_run: true,
+              verdicts: [ACCEPTED],
             }),
             ...errorResponses(limits, [...OTHERS, ...OF_RECONCILE, ...OF_DECISIONS]),
           },
@@ -338,7 +351,9 @@ export function openApiDocument(limits: RequestLimits = CONTRACT_LIMITS) {
     components: {
       securitySchemes: {
         signature: {
-          ...{ type: 'apiKey', in: 'header', name: SIGNATURE_HEADERS.signature },
+          type: 'apiKey',
+          in: 'header',
+          name: SIGNATURE_HEADERS.signature,
           description:
             'As Standard Webhooks specifies: `v1,` and the HMAC-SHA256 of `webhook-id.webhook-timestamp.body` in base64, by the bytes of the secret. A blank separates several. The libraries of https://www.standardwebhooks.com make it.',
         },

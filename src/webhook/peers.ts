@@ -87,9 +87,16 @@ export class Peers {
     const { limits, drop } = this.deps;
     const address = plainAddress(socket.remoteAddress ?? '');
     const peer: Peer = {
-      ...{ socket, address, network: networkOf(address), isProxy: this.deps.isProxy(address) },
-      ...{ signedIds: new Set(), responses: new Set(), idleSince: this.deps.clock.now(), unreadSince: null },
-      ...{ bytesAnswered: 0, isEnded: false },
+      socket,
+      address,
+      network: networkOf(address),
+      isProxy: this.deps.isProxy(address),
+      signedIds: new Set(),
+      responses: new Set(),
+      idleSince: this.deps.clock.now(),
+      unreadSince: null,
+      bytesAnswered: 0,
+      isEnded: false,
     };
     // On CONNECT Node removes its own listener. Without a listener, a reset would end the process.
     socket.on('error', () => undefined);

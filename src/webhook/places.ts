@@ -90,7 +90,10 @@ export class Places {
 
   private hold(sender: string): Place {
     const place: HeldPlace = {
-      ...{ sender, since: this.options.clock.now(), isEvicted: false, onEvicted: () => undefined },
+      sender,
+      since: this.options.clock.now(),
+      isEvicted: false,
+      onEvicted: () => undefined,
       release: () => this.release(place),
     };
     const held = this.held.get(sender);

@@ -40,7 +40,9 @@ function readStanding(json: unknown): Standing | undefined {
   const details: unknown[] = Array.isArray(json.details) ? json.details : [];
   return {
     eventId: typeof json.event_id === 'string' ? json.event_id : null,
-    ...{ state, action, reason: reasonOf(json.reason) },
+    state,
+    action,
+    reason: reasonOf(json.reason),
     remedy: shownOrNull(json.remedy),
     ...(typeof json.needs_new_event_id === 'boolean' && { needsNewEventId: json.needs_new_event_id }),
     contentDiffers: json.content_differs === true,

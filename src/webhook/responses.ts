@@ -64,7 +64,8 @@ export function verdictsAnswer(
   isRehearsal = false,
 ): HttpAnswer {
   const about = fields({
-    ...{ spec: ANSWER_SPEC, connection_id: connectionId },
+    spec: ANSWER_SPEC,
+    connection_id: connectionId,
     ...(isRehearsal && { dry_run: true }),
   });
   /** The ids of a rehearsal that no verdict had used up before it. */

@@ -132,7 +132,12 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     let given: HttpAnswer;
     try {
       given = await handler.answer({
-        ...{ request, requestId, began, address, network: networkOf(address), sent: exchange.sent },
+        request,
+        requestId,
+        began,
+        address,
+        network: networkOf(address),
+        sent: exchange.sent,
         hasSigned: (id) => !peer.isProxy && peer.signedIds.has(id),
         onSigned: (id) => peers.sign(peer, id),
         dropUnread: () => {

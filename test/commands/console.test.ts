@@ -211,7 +211,9 @@ test('a replaced token counts without a restart, and ends the sessions of the ol
   const bearer = async (token: string) => (await as({ authorization: `Bearer ${token}` })).status;
   try {
     const signedIn = await fetch(`${own.origin}/sign-in`, {
-      ...{ method: 'POST', body: new URLSearchParams({ token: old }), redirect: 'manual' },
+      method: 'POST',
+      body: new URLSearchParams({ token: old }),
+      redirect: 'manual',
     });
     const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? '';
     expect((await as({ cookie })).status).toBe(200);
@@ -237,12 +239,10 @@ test('a console without tokens, or whose port is taken, does not start', async (
   expect(without.output()).toContain('CONSOLE_TOKENS: is not set');
   const { port } = new URL(running.origin);
   const taken = new RunningCommand(['console'], {
-    ...{
-      HTTP_PORT: '0',
-      CONSOLE_PORT: port,
-      CONSOLE_TOKENS: JSON.stringify(TOKENS),
-      DATABASE_URL: world.readerUrl,
-    },
+    HTTP_PORT: '0',
+    CONSOLE_PORT: port,
+    CONSOLE_TOKENS: JSON.stringify(TOKENS),
+    DATABASE_URL: world.readerUrl,
   });
   expect(await taken.ended).toEqual({ code: 1, signal: null });
   expect(taken.output()).toContain('CONSOLE_PORT');

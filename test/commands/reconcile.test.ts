@@ -92,19 +92,30 @@ test('names for each event the verdict, the remedy and the next step, and writes
       .map((line) => JSON.parse(line));
     expect(wrong).toEqual([
       expect.objectContaining({
-        ...{ line: 3, event_id: 'faulty', state: 'rejected', reason: 'bad_amount', needs_new_event_id: true },
+        line: 3,
+        event_id: 'faulty',
+        state: 'rejected',
+        reason: 'bad_amount',
+        needs_new_event_id: true,
         remedy: 'Send the exact amount as a decimal string, with a new event_id.',
         details: [expect.objectContaining({ field: '/amount', reason: 'bad_amount' })],
         event: faulty,
       }),
       expect.objectContaining({
-        ...{ line: 4, event_id: 'twice', state: 'accepted', content_differs: true, needs_new_event_id: true },
+        line: 4,
+        event_id: 'twice',
+        state: 'accepted',
+        content_differs: true,
+        needs_new_event_id: true,
         remedy: 'Give each event its own event_id.',
         event: other,
       }),
       expect.objectContaining({ line: 7, event_id: null, state: 'unidentified', text: 'no event' }),
       expect.objectContaining({
-        ...{ line: 8, event_id: 'not yet', state: 'never_received', needs_new_event_id: false },
+        line: 8,
+        event_id: 'not yet',
+        state: 'never_received',
+        needs_new_event_id: false,
         details: [expect.objectContaining({ field: '/occurred_at' })],
       }),
     ]);

@@ -30,7 +30,8 @@ beforeAll(async () => {
   database = await freshDatabase();
   files = new SandboxFiles();
   sandbox = await startSandbox(files.write('sandbox.yaml', FILE), {
-    ...{ DATABASE_URL: database.url, LOG_LEVEL: 'info' },
+    DATABASE_URL: database.url,
+    LOG_LEVEL: 'info',
   });
 }, 120_000);
 afterAll(async () => {
@@ -50,7 +51,10 @@ testWhere(findFuzzer())(
       baseUrl: `http://127.0.0.1:${sandbox.port}`,
       hooks: join(__dirname, 'fuzzer', 'sandbox_hooks.py'),
       environment: {
-        ...{ KEY: 'acme-key', SECRET: SANDBOX_SECRET, GAME: 'g1', SESSION: String(body.session_id) },
+        KEY: 'acme-key',
+        SECRET: SANDBOX_SECRET,
+        GAME: 'g1',
+        SESSION: String(body.session_id),
       },
       options: REPLACED,
     });

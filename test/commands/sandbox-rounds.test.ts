@@ -53,12 +53,16 @@ describe('a round', () => {
 
   test('is credited to the promo_player_ref of its launch', async () => {
     const bonus = await world.launch(sandbox, {
-      ...{ token: 't-limited', player: 'p-limited', attributes: { promo_player_ref: 'p-normal' } },
+      token: 't-limited',
+      player: 'p-limited',
+      attributes: { promo_player_ref: 'p-normal' },
     });
     const { body } = await sandbox.call(PLAY, { session_id: bonus, bets: ['1.00'] });
     expect(body).toMatchObject({ state: 'refused' });
     const usual = await world.launch(sandbox, {
-      ...{ token: 't-poor', player: 'p-poor', attributes: { promo_player_ref: 'p-normal' } },
+      token: 't-poor',
+      player: 'p-poor',
+      attributes: { promo_player_ref: 'p-normal' },
     });
     const played = await sandbox.call(PLAY, { session_id: usual, bets: ['1.00'] });
     const reply = await world.ended(sandbox, played.body.round_id);

@@ -47,7 +47,10 @@ afterAll(async () => {
 
 let tokens = 0;
 const aLaunch = (more: object = {}) => ({
-  ...{ token: `t-${++tokens}`, player: 'p-1', game: 'g1', currency: 'EUR' },
+  token: `t-${++tokens}`,
+  player: 'p-1',
+  game: 'g1',
+  currency: 'EUR',
   ...more,
 });
 const seconds = (offset: number) => String(Math.floor(Date.now() / 1_000) + offset);

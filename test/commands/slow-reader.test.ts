@@ -50,8 +50,11 @@ beforeAll(async () => {
   const topic = await freshTopic('dead-letters');
   letters = topic;
   const headers = (n: number) => ({
-    ...{ 'source-topic': 'a-topic', 'source-partition': '0', 'source-offset': String(n) },
-    ...{ 'source-timestamp': '1795341600000', 'dead-letter-reason': 'unclaimed' },
+    'source-topic': 'a-topic',
+    'source-partition': '0',
+    'source-offset': String(n),
+    'source-timestamp': '1795341600000',
+    'dead-letter-reason': 'unclaimed',
   });
   await produce(
     letters,
@@ -105,8 +108,11 @@ test.each<[string, () => string[]]>([
   const command = productCommand(program(), args());
   const child = spawn(command.file, command.args, {
     env: {
-      ...{ PATH: process.env.PATH, ...command.environment },
-      ...{ DATABASE_URL: database, KAFKA_BROKERS: kafkaBrokers().join(), DEAD_LETTER_TOPIC: letters },
+      PATH: process.env.PATH,
+      ...command.environment,
+      DATABASE_URL: database,
+      KAFKA_BROKERS: kafkaBrokers().join(),
+      DEAD_LETTER_TOPIC: letters,
       NODE_OPTIONS: `--require ${join(ROOT, 'test/support/waiting-output.cjs')}`,
       WAITING_OUTPUT: report,
     },

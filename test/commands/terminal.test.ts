@@ -57,7 +57,10 @@ async function sendTo(answer: (response: ServerResponse) => void, ...more: strin
 }
 
 const verdict = {
-  ...{ event_id: HOSTILE, verdict: 'rejected', reason: 'malformed', remedy: HOSTILE },
+  event_id: HOSTILE,
+  verdict: 'rejected',
+  reason: 'malformed',
+  remedy: HOSTILE,
   details: [{ field: HOSTILE, reason: 'malformed', detail: HOSTILE }],
 };
 

@@ -131,7 +131,11 @@ describe('a running intake', () => {
     await trying.send({ events: [good, bad, good] });
     const { json } = await eventsOf(trying);
     expect(json.counts).toEqual({
-      ...{ accepted: 1, rejected: 1, skipped: 0, duplicate: 1, refused_requests: 0 },
+      accepted: 1,
+      rejected: 1,
+      skipped: 0,
+      duplicate: 1,
+      refused_requests: 0,
     });
     expect(json.events.map(({ no, event_id }) => [no, event_id])).toEqual([
       [1, 'good'],
@@ -145,8 +149,13 @@ describe('a running intake', () => {
     expect(rejected).toMatchObject({ matched: 1 });
     expect(rejected.events).toEqual([
       expect.objectContaining({
-        ...{ verdict: 'rejected', reason: 'bad_amount', connection_id: CONNECTION, event: bad },
-        ...{ kind: 'bet', remedy: expect.stringContaining('decimal'), needs_new_event_id: true },
+        verdict: 'rejected',
+        reason: 'bad_amount',
+        connection_id: CONNECTION,
+        event: bad,
+        kind: 'bet',
+        remedy: expect.stringContaining('decimal'),
+        needs_new_event_id: true,
         details: [expect.objectContaining({ field: '/amount', reason: 'bad_amount' })],
         sentence: expect.stringMatching(/^bet bad is rejected\/bad_amount\. /),
       }),
@@ -173,7 +182,8 @@ describe('a running intake', () => {
     const { json } = await read(`${trying.address}/try/refusals`);
     expect(json.refusals).toEqual([
       expect.objectContaining({
-        ...{ status: 401, connection_id: CONNECTION },
+        status: 401,
+        connection_id: CONNECTION,
         message: expect.stringMatching(/^signature_invalid: /),
       }),
     ]);

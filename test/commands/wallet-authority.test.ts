@@ -40,11 +40,15 @@ async function serveWallet(host: string): Promise<string> {
 
 test('a certificate of no known authority is refused before anything is sent [X10]', async () => {
   const { send } = makeWalletClient(aProfile(await serveWallet('localhost')), {
-    ...{ secret: () => Buffer.from('key'), wallNow: () => Date.now() },
+    secret: () => Buffer.from('key'),
+    wallNow: () => Date.now(),
     monotonicNow: () => performance.now(),
   });
   const { reply, networkCode } = await send({
-    ...{ action: 'debit', opId: 'op-1', requestId: 'r-1', payload: '{"meta":{"op_id":"op-1"}}' },
+    action: 'debit',
+    opId: 'op-1',
+    requestId: 'r-1',
+    payload: '{"meta":{"op_id":"op-1"}}',
   });
   expect(reply).toEqual({ type: 'nothing', cause: 'unreachable' });
   expect(networkCode).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/);

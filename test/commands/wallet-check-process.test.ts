@@ -56,7 +56,11 @@ afterEach(async () => {
 
 async function startWallet(bugs: readonly BugName[]): Promise<void> {
   wallet = await startExampleWallet({
-    ...{ databaseUrl: database.url, secret: SECRET, keyId: 'wallet-key-1', port: 0, bugs: new Set(bugs) },
+    databaseUrl: database.url,
+    secret: SECRET,
+    keyId: 'wallet-key-1',
+    port: 0,
+    bugs: new Set(bugs),
   });
 }
 

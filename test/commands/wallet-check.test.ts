@@ -43,7 +43,10 @@ async function check(
   const played = await runScenarios(
     scenariosFor(profile).filter(({ id }) => ids.has(id)),
     {
-      ...{ profile, transport: connectWallet(profile, SECRET, NEVER), clock: systemClock, stop: NEVER },
+      profile,
+      transport: connectWallet(profile, SECRET, NEVER),
+      clock: systemClock,
+      stop: NEVER,
       run: `wc-${randomBytes(5).toString('hex')}`,
       progress: () => undefined,
     },
@@ -57,7 +60,11 @@ async function check(
 
 const startWallet = (databaseUrl: string, bugs: readonly BugName[]) =>
   startExampleWallet({
-    ...{ databaseUrl, secret: SECRET, keyId: 'wallet-key-1', port: 0, bugs: new Set(bugs) },
+    databaseUrl,
+    secret: SECRET,
+    keyId: 'wallet-key-1',
+    port: 0,
+    bugs: new Set(bugs),
   });
 
 async function withWallet<T>(

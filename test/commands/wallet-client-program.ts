@@ -8,11 +8,15 @@ import { aProfile } from '../support/wallet';
 
 async function main(): Promise<void> {
   const { send } = makeWalletClient(aProfile(process.env.WALLET_URL ?? ''), {
-    ...{ secret: () => Buffer.from('key'), wallNow: () => Date.now() },
+    secret: () => Buffer.from('key'),
+    wallNow: () => Date.now(),
     monotonicNow: () => performance.now(),
   });
   const { reply, networkCode } = await send({
-    ...{ action: 'debit', opId: 'op-1', requestId: 'r-1', payload: '{"meta":{"op_id":"op-1"}}' },
+    action: 'debit',
+    opId: 'op-1',
+    requestId: 'r-1',
+    payload: '{"meta":{"op_id":"op-1"}}',
   });
   console.log(reply.type === 'http' ? `HTTP ${reply.status}` : `${reply.cause}: ${networkCode}`);
 }

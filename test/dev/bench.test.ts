@@ -379,8 +379,13 @@ describe('the resources of higher rates', () => {
     rss_mib: 200,
   });
   const resultOf = (runs: Result['runs']): Result => ({
-    ...{ name: 'throughput', measuredAt: '', machine: [], settings: [], goals: [] },
-    ...{ table: { columns: [], rows: [], notes: [] }, runs },
+    name: 'throughput',
+    measuredAt: '',
+    machine: [],
+    settings: [],
+    goals: [],
+    table: { columns: [], rows: [], notes: [] },
+    runs,
   });
   const tableOf = (...runs: Result['runs']) => scaleOutTable(resultOf(runs)).rows;
 

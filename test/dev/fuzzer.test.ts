@@ -66,7 +66,11 @@ testWhere(findFuzzer())(
         ];
         const environment = { KEY: 'of the hooks' };
         const report = await fuzz(python, {
-          ...{ document, hooks, baseUrl, environment, options },
+          document,
+          hooks,
+          baseUrl,
+          environment,
+          options,
           seconds: 20,
         });
         return report.findings;

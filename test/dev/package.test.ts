@@ -128,9 +128,11 @@ test('prints the page that checks events', async () => {
 
 test('tries, sends and reconciles', async () => {
   const child = spawn('npx', ['--no-install', 'promo-intake', 'try', '--port', '0'], {
-    ...{ cwd: join(directory, 'empty'), env: environment },
+    cwd: join(directory, 'empty'),
+    env: environment,
     // A group of its own, which gets the signal as a whole: so Ctrl-C does in a terminal.
-    ...{ detached: true, stdio: ['ignore', 'pipe', 'inherit'] as const },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'] as const,
   });
   trying = child;
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));

@@ -175,7 +175,7 @@ test('an address in the environment is used as it is', async () => {
   const environment = { KAFKA_BROKERS: 'broker.example:9092', DATABASE_URL: 'postgres://db.example/x' };
   const servers = await startServers({ need: ['kafka', 'postgres'], environment });
   expect(servers).toMatchObject({
-    ...{ origin: { kafka: 'environment', postgres: 'environment' } },
+    origin: { kafka: 'environment', postgres: 'environment' },
     kafka: undefined,
   });
   expect([servers.kafkaBrokers, servers.databaseUrl]).toEqual(Object.values(environment));

@@ -305,7 +305,9 @@ async function strikeTogether(
     const group = groups[index] ?? [];
     const readAgain = group.map((partition) => (after.get(partition) ?? 0) - (before.get(partition) ?? 0));
     swept.push({
-      ...{ conversation: 'decision of three partitions', point, strike },
+      conversation: 'decision of three partitions',
+      point,
+      strike,
       resumedMs: Math.max(...group.map((partition) => resumed.get(partition) ?? Number.NaN)),
       readAgain: readAgain.reduce((sum, records) => sum + records, 0),
     });

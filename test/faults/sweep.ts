@@ -163,7 +163,12 @@ export async function inSweep(
       try {
         await work(
           await startSweep(world, {
-            ...{ kind, partitions, groupSize, isTopicPerOperator, plan, settings },
+            kind,
+            partitions,
+            groupSize,
+            isTopicPerOperator,
+            plan,
+            settings,
             taps: [postgres.tap, kafka.tap],
           }),
         );

@@ -436,8 +436,13 @@ describe('a correction', () => {
       store.url,
       { requestedBy: 'ann@desk' },
       {
-        ...{ operator: 'acme', roundId: 'r-1', was: NORMAL, promoPlayerRef: 'right-p', feedId: null },
-        ...{ words: 'launch 17 named another session', ...more },
+        operator: 'acme',
+        roundId: 'r-1',
+        was: NORMAL,
+        promoPlayerRef: 'right-p',
+        feedId: null,
+        words: 'launch 17 named another session',
+        ...more,
       },
     );
   const log = () =>

@@ -142,7 +142,11 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
     let publishers = 0;
     const fresh = () =>
       aCompletionPublisher({
-        ...{ store: store.pool, producer, pattern: PATTERN, leaseMs: 20, clock: QUICK },
+        store: store.pool,
+        producer,
+        pattern: PATTERN,
+        leaseMs: 20,
+        clock: QUICK,
         holder: `publisher ${++publishers}`,
       });
     const life = async () => {

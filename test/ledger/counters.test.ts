@@ -28,20 +28,22 @@ test('each record read is counted once by its result, in the transaction that de
   await acme.readAt(0, ...records);
   expect(await store.balance('acme')).toEqual({
     records_read: 7,
-    ...{ accepted: 2, skipped: 1, rejected: 1, duplicate_deliveries: 1, events_without_key: 2 },
+    accepted: 2,
+    skipped: 1,
+    rejected: 1,
+    duplicate_deliveries: 1,
+    events_without_key: 2,
   });
 
   await acme.readAt(3, ...records.slice(3), aDeposit());
   expect(await store.balance('acme')).toEqual({
     records_read: 12,
-    ...{
-      accepted: 3,
-      skipped: 1,
-      rejected: 1,
-      duplicate_deliveries: 1,
-      events_without_key: 2,
-      redeliveries: 4,
-    },
+    accepted: 3,
+    skipped: 1,
+    rejected: 1,
+    duplicate_deliveries: 1,
+    events_without_key: 2,
+    redeliveries: 4,
   });
   expect(await unbalanced()).toEqual([]);
 });

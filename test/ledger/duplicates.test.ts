@@ -238,7 +238,10 @@ describe('records read again', () => {
     expect(await store.value('select count(*) from promo.verdicts')).toBe('3');
     expect(await store.balance('acme')).toEqual({
       records_read: 6,
-      ...{ accepted: 1, skipped: 1, rejected: 1, redeliveries: 3 },
+      accepted: 1,
+      skipped: 1,
+      rejected: 1,
+      redeliveries: 3,
     });
   });
 
@@ -285,7 +288,9 @@ describe('records read again', () => {
     expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
     expect(await store.balance('acme')).toEqual({
       records_read: 7,
-      ...{ accepted: 1, duplicate_deliveries: 2, redeliveries: 4 },
+      accepted: 1,
+      duplicate_deliveries: 2,
+      redeliveries: 4,
     });
   });
 
@@ -306,7 +311,10 @@ describe('records read again', () => {
     }
     expect(await store.balance('acme')).toEqual({
       records_read: 80,
-      ...{ accepted: 20, duplicate_deliveries: 10, events_without_key: 10, redeliveries: 40 },
+      accepted: 20,
+      duplicate_deliveries: 10,
+      events_without_key: 10,
+      redeliveries: 40,
     });
   });
 
@@ -320,7 +328,9 @@ describe('records read again', () => {
     ).toEqual(['accepted', 'duplicate of accepted', 'without key', 'accepted']);
     expect(await store.balance('acme')).toEqual({
       records_read: 8,
-      ...{ accepted: 4, duplicate_deliveries: 2, events_without_key: 2 },
+      accepted: 4,
+      duplicate_deliveries: 2,
+      events_without_key: 2,
     });
     expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
   });

@@ -53,11 +53,20 @@ async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
     ([verdictId, eventId, operatorId, kind, ...row]): Verdict => {
       const [roundNo, brand, player, currency, amount, game, occurredAt, decidedAt, isCounted] = row;
       return {
-        ...{ verdictId: Number(verdictId), eventId: eventId ?? '', operatorId: operatorId ?? '' },
-        ...{ kind: Number(kind), round: roundNo ?? null, roundNo: roundNo == null ? null : Number(roundNo) },
-        ...{ brand: brand ?? '', player: player ?? '', currency: currency ?? null, game: game ?? null },
-        ...{ amount: BigInt(amount ?? 0), occurredAt: BigInt(occurredAt ?? 0) },
-        ...{ decidedAt: BigInt(decidedAt ?? 0), isCounted: isCounted === 't' },
+        verdictId: Number(verdictId),
+        eventId: eventId ?? '',
+        operatorId: operatorId ?? '',
+        kind: Number(kind),
+        round: roundNo ?? null,
+        roundNo: roundNo == null ? null : Number(roundNo),
+        brand: brand ?? '',
+        player: player ?? '',
+        currency: currency ?? null,
+        game: game ?? null,
+        amount: BigInt(amount ?? 0),
+        occurredAt: BigInt(occurredAt ?? 0),
+        decidedAt: BigInt(decidedAt ?? 0),
+        isCounted: isCounted === 't',
       };
     },
   );
@@ -65,15 +74,21 @@ async function readLedger(recordedAfter = -1): Promise<LedgerTables> {
     ([no, openedAt, refundedAt, by]): [number, RefundedRound] => [
       Number(no),
       {
-        ...{ roundNo: Number(no), openedAt: BigInt(openedAt ?? 0), refundedAt: BigInt(refundedAt ?? 0) },
+        roundNo: Number(no),
+        openedAt: BigInt(openedAt ?? 0),
+        refundedAt: BigInt(refundedAt ?? 0),
         refundedBy: by ?? '',
       },
     ],
   );
   const credits = (await store.rows(CREDITS)).map(
     ([no, round, brand, player, at, erases]): CreditRow => ({
-      ...{ changeNo: Number(no), round: round ?? '', brand: brand ?? null, player: player ?? '' },
-      ...{ at: BigInt(at ?? 0), ...(erases === 't' && { erases: true }) },
+      changeNo: Number(no),
+      round: round ?? '',
+      brand: brand ?? null,
+      player: player ?? '',
+      at: BigInt(at ?? 0),
+      ...(erases === 't' && { erases: true }),
     }),
   );
   const versions = await inTransaction(store.pool, readPromotionVersions);
@@ -107,8 +122,11 @@ async function erase(
   tables.erasedCredits.clear();
   for (const [round, changeNo, erasedNo, erasedAt, credited] of await store.rows(ERASED_CREDITS))
     tables.erasedCredits.set(keyOfRow(round ?? '', changeNo ?? ''), {
-      ...{ round: round ?? '', changeNo: Number(changeNo), erasedNo: Number(erasedNo) },
-      ...{ erasedAt: BigInt(erasedAt ?? 0), player: credited ?? '' },
+      round: round ?? '',
+      changeNo: Number(changeNo),
+      erasedNo: Number(erasedNo),
+      erasedAt: BigInt(erasedAt ?? 0),
+      player: credited ?? '',
     });
   forgetProgress({ ledger, seen: tables }, player, `erased:${no}`);
   model.write(ledger, tables);
@@ -258,7 +276,11 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
       compared,
       makePromotionResults(null, { pageRows: 4, stepRows: 9, largeRound: 1 }),
       {
-        ...{ holder: 'test', leaseMs: 60_000, now: () => (time += 20_000), slice: goal, fill: goal },
+        holder: 'test',
+        leaseMs: 60_000,
+        now: () => (time += 20_000),
+        slice: goal,
+        fill: goal,
       },
     );
     let recordedAfter = -1;

@@ -33,7 +33,11 @@ async function fold(): Promise<void> {
   const limits = { pageRows: 2, stepRows: 10, largeRound: 2 };
   const asPromotions = asRole(store.pool, 'promotions');
   const made = makeFold(asPromotions, makePromotionResults(asPromotions, limits), {
-    ...{ holder: 'test', leaseMs: 60_000, slice: goal, fill: goal, now: () => (time += 20_000) },
+    holder: 'test',
+    leaseMs: 60_000,
+    slice: goal,
+    fill: goal,
+    now: () => (time += 20_000),
   });
   await foldAll(made, 3);
 }

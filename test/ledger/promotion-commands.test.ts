@@ -181,7 +181,11 @@ test('an export is a file that changes nothing, and --json lists versions and wi
   const { document_version, promotions } = JSON.parse(listed);
   expect([document_version, promotions.length]).toEqual([1, 8]);
   expect(promotions[0]).toEqual({
-    ...{ operator: 'acme', promotion: 'bets-4', type: 'bet_count', state: 'counts', version: 1 },
+    operator: 'acme',
+    promotion: 'bets-4',
+    type: 'bet_count',
+    state: 'counts',
+    version: 1,
     window: { key: 'once', starts_at: null, ends_at: null },
     versions: [
       { version: 1, document_version: 1, counts_none: false, since: null, until: null, removed_at: null },

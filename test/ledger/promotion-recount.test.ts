@@ -61,7 +61,8 @@ test.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
 
     await apply(...Object.values<string>(FLOWS).filter((flow) => flow !== FLOWS.race), DAILY_RACE);
     expect(await recount()).toEqual({
-      ...{ type: 'not now', reason: 'promotions were applied that are not counted yet' },
+      type: 'not now',
+      reason: 'promotions were applied that are not counted yet',
     });
     await foldAll(fold);
     await apply(FLOWS.bets.replace('target: 4', 'target: 3'), FLOWS.streak, DAILY_RACE);
@@ -170,7 +171,8 @@ describe('by the role', () => {
     );
     const reader = await aRole('reader');
     expect(await verifyPromotionsPart(reader)).toEqual({
-      ...{ line: expect.stringContaining('run promo-intake promotions verify'), problems: [] },
+      line: expect.stringContaining('run promo-intake promotions verify'),
+      problems: [],
     });
     store.damaged = true;
     await store.pool.query(`update promo_store.promotion_progress set amounts = '{9}' where score = 0`);

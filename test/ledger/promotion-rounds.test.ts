@@ -51,7 +51,11 @@ test('parts of a slice that have refunds alone take their rounds back in one sli
   for (const round of rounds) await acme.read(refund(`x-${round}`, round));
   const goal = { rows: 1_000, ms: 60_000 };
   const fold = makeFold(store.pool, makePromotionResults(null, { pageRows: 1, stepRows: 1, largeRound: 1 }), {
-    ...{ holder: 'test', leaseMs: 60_000, slice: goal, fill: goal, now: () => performance.now() },
+    holder: 'test',
+    leaseMs: 60_000,
+    slice: goal,
+    fill: goal,
+    now: () => performance.now(),
   });
   const before = await counted();
   expect(await fold.step()).toMatchObject({ kind: 'slice', rows: rounds.length });

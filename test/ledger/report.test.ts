@@ -38,7 +38,11 @@ afterEach(async () => {
 
 function reportOf(asked: Partial<ReportRequest> = {}): Promise<VerdictReport> {
   return readReport(reader.url, {
-    ...{ operator: 'acme', span: {}, timeZone: 'UTC', withinMs: 30_000, madeBy: '1.0.0' },
+    operator: 'acme',
+    span: {},
+    timeZone: 'UTC',
+    withinMs: 30_000,
+    madeBy: '1.0.0',
     ...asked,
   });
 }
@@ -129,7 +133,12 @@ test('a report has the promotions, with completions, shares and misses, and name
   const named = { operator: 'acme', state: 'counts', values: 1 };
   expect(report.promotions.list).toEqual([
     {
-      ...{ ...named, promotion: 'bets', type: 'turnover_target', completed: 1, held: 1, revoked: 0 },
+      ...named,
+      promotion: 'bets',
+      type: 'turnover_target',
+      completed: 1,
+      held: 1,
+      revoked: 0,
       shares: { below_half: 0, below_target: 0, reached: 1 },
       misses: [
         { reason: 'game_not_listed', events: 2 },
@@ -137,7 +146,12 @@ test('a report has the promotions, with completions, shares and misses, and name
       ],
     },
     {
-      ...{ ...named, promotion: 'dep', type: 'deposit_target', completed: 0, held: 0, revoked: 0 },
+      ...named,
+      promotion: 'dep',
+      type: 'deposit_target',
+      completed: 0,
+      held: 0,
+      revoked: 0,
       shares: { below_half: 0, below_target: 1, reached: 0 },
       misses: [],
     },
@@ -192,7 +206,13 @@ function figuresAlone({
 }: VerdictReport) {
   const { currencies, brands, days } = amounts;
   return {
-    ...{ totals, reasons, currencies, brands, days, games, contradictions },
+    totals,
+    reasons,
+    currencies,
+    brands,
+    days,
+    games,
+    contradictions,
     buckets: buckets.map(({ from, to: _, ...counts }) => ({ from, counts })),
     connections: connections.map(({ newest: _, ...rest }) => rest),
   };
@@ -202,8 +222,15 @@ test('months of history give one report from the rollups and from the views, in 
   await store.partition('acme').read({ event_id: '' });
   await withClient(store.url, (client) =>
     fillStore(client, 'acme', {
-      ...{ events: 60_000, days: 45, roundsPerRefund: 20, lateRounds: 500, tail: 200 },
-      ...{ players: 20_000, games: 500, rejected: 0.03, eventsPerDuplicate: 200 },
+      events: 60_000,
+      days: 45,
+      roundsPerRefund: 20,
+      lateRounds: 500,
+      tail: 200,
+      players: 20_000,
+      games: 500,
+      rejected: 0.03,
+      eventsPerDuplicate: 200,
     }),
   );
   const from = Math.floor((Date.now() - 40 * DAY_MS) / DAY_MS) * DAY_MS;

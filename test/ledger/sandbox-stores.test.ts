@@ -118,17 +118,21 @@ test('faults of one call are counted once each', async () => {
 describe('rounds', () => {
   const store = () => makeRoundStore(pool);
   const plan = (roundId: string): RoundPlan => ({
-    ...{ roundId, player: 'p', token: 't', game: 'g', brand: null, currency: 'EUR', scale: 2 },
-    ...{
-      bets: ['100'],
-      wins: [],
-      isVoid: false,
-      isClosed: false,
-      key: 'k',
-      isAuthenticated: false,
-      isAtomic: false,
-      occurredAt: '2026-11-27T10:00:00.000Z',
-    },
+    roundId,
+    player: 'p',
+    token: 't',
+    game: 'g',
+    brand: null,
+    currency: 'EUR',
+    scale: 2,
+    bets: ['100'],
+    wins: [],
+    isVoid: false,
+    isClosed: false,
+    key: 'k',
+    isAuthenticated: false,
+    isAtomic: false,
+    occurredAt: '2026-11-27T10:00:00.000Z',
   });
   const begin = async (roundId: string, bodyHash = 'b') => {
     await makeSessionStore(pool).openDemo('acme', { game: 'g', currency: 'EUR' }, `of-${roundId}`, 60);

@@ -44,8 +44,10 @@ afterEach(() => store.close());
 
 async function request(...events: Json[]): Promise<string[]> {
   const intake = makeIntake({
-    ...{ ledger: makeLedger(store.pool), references: makeReferences(store.pool) },
-    ...{ logger: makeLogger('silent'), now: () => performance.now() },
+    ledger: makeLedger(store.pool),
+    references: makeReferences(store.pool),
+    logger: makeLogger('silent'),
+    now: () => performance.now(),
   });
   const { answers, undecided } = await intake.decideRequest(
     { connectionId: TEST_HOOK.id },

@@ -46,7 +46,10 @@ const wrapClient = (client: WalletClient): WalletClient => ({
 async function main(): Promise<void> {
   if (!isWalletAction(ACTION)) throw new Error(`no action ${ACTION}`);
   const { calls } = makeCaller(DATABASE_URL, {
-    ...{ profiles: [aProfile(WALLET_URL)], deadlineMs: DEADLINE_MS, wrapStore, wrapClient },
+    profiles: [aProfile(WALLET_URL)],
+    deadlineMs: DEADLINE_MS,
+    wrapStore,
+    wrapClient,
   });
   if (MODE === 'start') await calls.start(aCall('op-1', { action: ACTION }));
   else await takeAndSettle(calls);

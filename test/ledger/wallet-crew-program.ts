@@ -29,7 +29,9 @@ async function between<T>(work: () => Promise<T>): Promise<T> {
 
 const { calls } = makeCaller(DATABASE_URL, {
   profiles: [aProfile(WALLET_URL, { ts: 'unix_ms', connections: 20 })],
-  ...{ deadlineMs: CREW.deadlineMs, leaseMs: CREW.leaseMs, terms: { ...POLICY_TERMS, ...CREW.terms } },
+  deadlineMs: CREW.deadlineMs,
+  leaseMs: CREW.leaseMs,
+  terms: { ...POLICY_TERMS, ...CREW.terms },
   wrapStore: (store) => ({
     begin: (...values) => between(() => store.begin(...values)),
     take: async (...values) => {

@@ -38,7 +38,10 @@ test.each(SEEDS)(
     const program = join(__dirname, 'wallet-crew-program.ts');
     const start = (name: string, calls: number) =>
       startProgram(program, {
-        ...{ DATABASE_URL: store.url, WALLET_URL: wallet.url, NAME: name, CALLS: String(calls) },
+        DATABASE_URL: store.url,
+        WALLET_URL: wallet.url,
+        NAME: name,
+        CALLS: String(calls),
         SEED: String(random.below(1_000_000)),
       });
     const running = new Map(

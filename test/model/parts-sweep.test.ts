@@ -246,7 +246,8 @@ test.each(SETUPS)(
         failing.failAt(index, sqlState);
         const undecided = await cases.decide(intake, parts);
         expect({ statement, sqlState, undecided }).toEqual({
-          ...{ statement, sqlState },
+          statement,
+          sqlState,
           undecided: parts.map(() => consequence(statement)),
         });
         await cases.decideAgain(parts);

@@ -160,9 +160,15 @@ async function expectBalance(
     expect(read).toBeGreaterThanOrEqual(Math.max(heard, records.length));
     expect({ topic, partition, ...counted }).toEqual(
       withoutZeros({
-        ...{ topic, partition, records_read: read, redeliveries: read - records.length },
-        ...{ accepted: count(/^accepted/), rejected: count(/^rejected/), skipped: count(/^skipped/) },
-        ...{ duplicate_deliveries: count(/^duplicate/), dead_letters: count(/^dead letter/) },
+        topic,
+        partition,
+        records_read: read,
+        redeliveries: read - records.length,
+        accepted: count(/^accepted/),
+        rejected: count(/^rejected/),
+        skipped: count(/^skipped/),
+        duplicate_deliveries: count(/^duplicate/),
+        dead_letters: count(/^dead letter/),
         events_without_key: count(/^without key/),
       }),
     );
@@ -227,7 +233,8 @@ async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stor
       counted: decision.counted,
     }).toEqual({
       place,
-      ...{ name, counted },
+      name,
+      counted,
     });
     feedNumbers.set(feed, item.feedNo);
   }

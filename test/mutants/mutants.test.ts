@@ -271,7 +271,9 @@ async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<stri
     exclude: [join('*', 'src', 'check-page'), join(src, 'check-page')],
   };
   const compilerOptions = {
-    ...{ rootDir: '/', noEmit: true, typeRoots: [join(ROOT, 'node_modules', '@types')] },
+    rootDir: '/',
+    noEmit: true,
+    typeRoots: [join(ROOT, 'node_modules', '@types')],
     // A file that a tree lacks is looked for in the first of these, which has all.
     rootDirs: [src, ...groups.map((_, number) => join(cwd, `${number}`, 'src'))],
   };
@@ -340,7 +342,10 @@ async function runJest(
 ): Promise<{ results: Result[]; said: string }> {
   const files = new Set(killers.map(({ file }) => (file === SIMULATOR ? SIMULATOR_FILE : file)));
   const config = {
-    ...{ rootDir: copy, testEnvironment: 'node', watchman: false, ...transforms() },
+    rootDir: copy,
+    testEnvironment: 'node',
+    watchman: false,
+    ...transforms(),
     // Jest looks at all files below its roots before it runs one.
     roots: [...files].map((file) => join(copy, dirname(file))),
     testMatch: ['<rootDir>/test/**/*.test.ts', `<rootDir>/${SIMULATOR_FILE}`],
@@ -351,8 +356,14 @@ async function runJest(
   const output = join(directory, 'results.json');
   rmSync(output, { force: true });
   const options = {
-    ...{ ci: true, runInBand: true, config: JSON.stringify(config), json: true, outputFile: output },
-    ...{ testNamePattern: [...new Set(titles)].join('|'), runTestsByPath: true, _: [...files] },
+    ci: true,
+    runInBand: true,
+    config: JSON.stringify(config),
+    json: true,
+    outputFile: output,
+    testNamePattern: [...new Set(titles)].join('|'),
+    runTestsByPath: true,
+    _: [...files],
   };
   const said = await jestRuns.run(options, environment, withinMs);
   let json: unknown;

@@ -26,9 +26,21 @@ function entryOf(row: Verdict): LedgerEntry {
   const kind = KINDS[row.kind - 1] ?? '';
   if (!isKind(kind)) throw new Error('a verdict has no kind');
   return {
-    ...{ changeNo: verdictId, entryId: verdictId * 2, reversesEntryId: null, operatorId },
-    ...{ feedId: operatorId, roundId: round, brand, playerRef: player, kind, currency },
-    ...{ amountMinor: amount, gameId: game, occurredAt, decidedAt, enteredAt: decidedAt },
+    changeNo: verdictId,
+    entryId: verdictId * 2,
+    reversesEntryId: null,
+    operatorId,
+    feedId: operatorId,
+    roundId: round,
+    brand,
+    playerRef: player,
+    kind,
+    currency,
+    amountMinor: amount,
+    gameId: game,
+    occurredAt,
+    decidedAt,
+    enteredAt: decidedAt,
   };
 }
 
@@ -54,8 +66,11 @@ function entriesOf({ history, dropped, refunds }: LedgerTables, upTo: number): L
       .map(entryOfKept)
       .map((entry) => ({
         ...entry,
-        ...{ changeNo: row.verdictId, entryId: entry.entryId + 1, reversesEntryId: entry.entryId },
-        ...{ amountMinor: -entry.amountMinor, enteredAt: row.decidedAt },
+        changeNo: row.verdictId,
+        entryId: entry.entryId + 1,
+        reversesEntryId: entry.entryId,
+        amountMinor: -entry.amountMinor,
+        enteredAt: row.decidedAt,
       }));
   });
 }

@@ -156,15 +156,27 @@ export function decided(
     const isRefunded = roundNo !== null && refunded.has(roundNo);
     const isSecond = code === SETTLED_KIND && ofRound.some((row) => row.kind === code && row.isCounted);
     rows.push({
-      ...{ verdictId, eventId: id, operatorId: OPERATOR, kind: code, round, roundNo, brand, player },
+      verdictId,
+      eventId: id,
+      operatorId: OPERATOR,
+      kind: code,
+      round,
+      roundNo,
+      brand,
+      player,
       currency: kind === 'login' ? null : currency,
       amount: kind === 'login' ? 0n : BigInt(amount),
-      ...{ game, occurredAt: BigInt(at) * 1_000n, decidedAt },
+      game,
+      occurredAt: BigInt(at) * 1_000n,
+      decidedAt,
       isCounted: code !== REFUND_KIND && !isRefunded && !isSecond,
     });
     if (code === REFUND_KIND && roundNo !== null && !isRefunded)
       refunded.set(roundNo, {
-        ...{ roundNo, refundedBy: id, refundedAt: decidedAt, openedAt: first?.decidedAt ?? decidedAt },
+        roundNo,
+        refundedBy: id,
+        refundedAt: decidedAt,
+        openedAt: first?.decidedAt ?? decidedAt,
       });
   }
   return { ...ledger, history: [...ledger.history, ...rows], refunds: refunded };

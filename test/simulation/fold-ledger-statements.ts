@@ -81,7 +81,8 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     const { counted } = session.changed();
     for (const [place, promotionNo] of listOf(promotions).entries())
       counted.set(keyOfRow(generation, promotionNo ?? '', ofVersions[place] ?? ''), {
-        ...{ generation, removedAt: instantOf(times[place] ?? null) },
+        generation,
+        removedAt: instantOf(times[place] ?? null),
       });
     return [];
   },
@@ -139,7 +140,8 @@ export const LEDGER_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
   },
   ...scans('promotions_read', (ledger, values, creditedTo) => {
     const rows = entriesOfSlice(ledger, values).map((row) => ({
-      ...{ row, credited: creditedTo(row, row.verdictId) },
+      row,
+      credited: creditedTo(row, row.verdictId),
     }));
     const playerOf = ({ row, credited }: (typeof rows)[number]) => credited ?? row.player;
     rows.sort((a, b) => compareBytes(playerOf(a), playerOf(b)) || a.row.verdictId - b.row.verdictId);

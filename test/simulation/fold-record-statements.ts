@@ -51,9 +51,14 @@ export const RECORD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
         ...[month, windowNo, player, brand, item, currency].map(String),
       );
       sums.set(key, {
-        ...{ generation, roundNo, month, windowNo: Number(windowNo) },
-        ...{ player: player ?? '', brand: brand ?? '' },
-        ...{ item: item ?? '', currency: currency ?? '' },
+        generation,
+        roundNo,
+        month,
+        windowNo: Number(windowNo),
+        player: player ?? '',
+        brand: brand ?? '',
+        item: item ?? '',
+        currency: currency ?? '',
         amount: (sums.get(key)?.amount ?? 0n) + BigInt(amount ?? 0),
       });
     }

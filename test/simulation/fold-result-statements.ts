@@ -57,8 +57,13 @@ export function idOf(
   const { version, key } = windowOf(session.seen, windowNo);
   const { operator, id } = promotionOf(session, windowNo).definition;
   return completionIdOf({
-    ...{ operatorId: operator, promotionId: id, version, window: key },
-    ...{ playerRef: player, ordinal, attempt },
+    operatorId: operator,
+    promotionId: id,
+    version,
+    window: key,
+    playerRef: player,
+    ordinal,
+    attempt,
   });
 }
 
@@ -147,9 +152,12 @@ function progressOf(values: readonly Text[]) {
     items: item == null ? arrayOf(items ?? '') : [item],
     currencies: item == null ? arrayOf(currencies ?? '') : [currency ?? ''],
     amounts: item == null ? arrayOf(amounts ?? '') : [amount ?? ''],
-    ...{ attained: attained ?? '', hasAttempts: hasAttempts ?? '' },
-    ...{ score: BigInt(score ?? 0), scoredNo: numberOf(scoredNo) },
-    ...{ changedNo: Number(changedNo), changedAt: instantOf(changedAt) ?? BEFORE_ALL },
+    attained: attained ?? '',
+    hasAttempts: hasAttempts ?? '',
+    score: BigInt(score ?? 0),
+    scoredNo: numberOf(scoredNo),
+    changedNo: Number(changedNo),
+    changedAt: instantOf(changedAt) ?? BEFORE_ALL,
   };
 }
 
@@ -163,13 +171,13 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       );
       if (row === undefined) {
         row = {
-          ...{
-            windowNo: session.nextWindowNo(keyOfRow(promotionNo, version, key ?? '')),
-            promotionNo,
-            version,
-            key: key ?? '',
-          },
-          ...{ startsAt: instantOf(startsAt), endsAt: instantOf(endsAt), closesAt: instantOf(closesAt) },
+          windowNo: session.nextWindowNo(keyOfRow(promotionNo, version, key ?? '')),
+          promotionNo,
+          version,
+          key: key ?? '',
+          startsAt: instantOf(startsAt),
+          endsAt: instantOf(endsAt),
+          closesAt: instantOf(closesAt),
         };
         windows.set(row.windowNo, row);
       }
@@ -240,9 +248,14 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     for (const row of rowsOf(columns)) {
       const [windowNo, player, ordinal, attempt, isHeld, decidedNo, decidedAt, confirmsAt] = row;
       putAttempt(session, {
-        ...{ generation: Number(generation), windowNo: Number(windowNo), player: player ?? '' },
-        ...{ ordinal: Number(ordinal), attempt: Number(attempt), isHeld: isHeld === 't' },
-        ...{ decidedNo: numberOf(decidedNo), decidedAt: BigInt(decidedAt ?? 0) },
+        generation: Number(generation),
+        windowNo: Number(windowNo),
+        player: player ?? '',
+        ordinal: Number(ordinal),
+        attempt: Number(attempt),
+        isHeld: isHeld === 't',
+        decidedNo: numberOf(decidedNo),
+        decidedAt: BigInt(decidedAt ?? 0),
         confirmsAt: instantOf(confirmsAt),
       });
     }
@@ -344,7 +357,8 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       const key = keyOfRow(generation, entry.windowNo, entry.player, entry.ordinal);
       const { attempt, changedAt } = last.get(key) ?? entry;
       last.set(key, {
-        ...{ ...entry, attempt: Math.max(attempt, entry.attempt) },
+        ...entry,
+        attempt: Math.max(attempt, entry.attempt),
         changedAt: latestOf(changedAt, entry.changedAt),
       });
     }
@@ -357,8 +371,17 @@ export const RESULT_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
       const { progress } = session.changed();
       const ofPlayer = keyOfRow(generation, windowNo, player);
       const empty = {
-        ...{ generation, windowNo, player, items: [], currencies: [], amounts: [] },
-        ...{ attained: '0', score: 0n, scoredNo: null, changedNo: 0, changedAt },
+        generation,
+        windowNo,
+        player,
+        items: [],
+        currencies: [],
+        amounts: [],
+        attained: '0',
+        score: 0n,
+        scoredNo: null,
+        changedNo: 0,
+        changedAt,
       };
       progress.set(ofPlayer, { ...empty, ...progress.get(ofPlayer), hasAttempts: 't' });
     }

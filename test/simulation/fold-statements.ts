@@ -136,8 +136,13 @@ export const FOLD_STATEMENTS: Readonly<Record<string, FoldStatement>> = {
     const { generations } = session.changed();
     if (generations.has(generation)) throw new StoreFailure('23505', 'the generation exists');
     generations.set(generation, {
-      ...{ generation, state: String(state), after: -1, lineage: String(lineage) },
-      ...{ newestAt: null, caughtUpAt: null, completeSince: session.ledger.dropped?.to ?? BEFORE_ALL },
+      generation,
+      state: String(state),
+      after: -1,
+      lineage: String(lineage),
+      newestAt: null,
+      caughtUpAt: null,
+      completeSince: session.ledger.dropped?.to ?? BEFORE_ALL,
     });
     return [];
   },

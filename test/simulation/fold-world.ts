@@ -71,15 +71,13 @@ export async function playFold(
 
 const versionRows = (flows: readonly string[]): PromotionRow[] =>
   definitionsOf(...flows).map((definition, place) => ({
-    ...{
-      promotionNo: place + 1,
-      documentVersion: 1,
-      version: 1,
-      definition,
-      since: null,
-      until: null,
-      removedAt: null,
-    },
+    promotionNo: place + 1,
+    documentVersion: 1,
+    version: 1,
+    definition,
+    since: null,
+    until: null,
+    removedAt: null,
   }));
 const VERSIONS = versionRows([...Object.values(FLOWS), DAILY_RACE, LATE_CONFIRMED]);
 
@@ -125,7 +123,11 @@ class FoldWorld {
     const isAdded = random.chance(0.4);
     this.added = isAdded ? VERSIONS.slice(0, 2) : [];
     const ledger = {
-      ...{ history: [], dropped: null, erasure: null, refunds: new Map(), credits: [] },
+      history: [],
+      dropped: null,
+      erasure: null,
+      refunds: new Map(),
+      credits: [],
       versions: VERSIONS.slice(this.added.length),
       recordedAfter: random.chance(0.5) && !this.faults.needsOlder ? -1 : UNRECORDED * BATCH_NUMBERS - 1,
     };
@@ -137,7 +139,9 @@ class FoldWorld {
     const credits = this.faults.hasCredits ? feed.credits : [];
     this.intake = new FoldIntake(this.store, random, feed.events, creditsOf(random, credits));
     this.network = {
-      ...{ store: this.store, faults: this.faults, random },
+      store: this.store,
+      faults: this.faults,
+      random,
       strike: (fault, actor) => this.strike(fault, actor),
       onDefect: (error) => this.note(error instanceof Error ? String(error.stack) : String(error)),
     };
@@ -184,7 +188,10 @@ class FoldWorld {
     const pool = new FoldPool(this.network, actor);
     const beside = this.faults.hasTwoConnections ? pool : null;
     const fold = makeFold(pool, this.sabotage(makePromotionResults(beside, LIMITS)), {
-      ...{ holder: actor.name, leaseMs: LEASE_MS, slice: SPANS, fill: SPANS },
+      holder: actor.name,
+      leaseMs: LEASE_MS,
+      slice: SPANS,
+      fill: SPANS,
       now: () => this.scheduler.now(),
     });
     const clock = this.clockOf(actor);
@@ -325,7 +332,8 @@ class FoldWorld {
       .shuffled(events)
       .slice(0, 25)
       .map((event) => ({
-        ...{ ...event, id: `other-${event.id}` },
+        ...event,
+        id: `other-${event.id}`,
         round: event.round === null ? null : `other-${event.round}`,
       }));
     const { ledger } = store.committed;

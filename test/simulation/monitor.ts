@@ -273,7 +273,10 @@ export class Monitor {
     const { round_no: round, currency_no: currency, amount_minor: amount } = values;
     if (round == null) return;
     const sums = this.sums.get(round) ?? {
-      ...{ bet: new Map(), win: new Map(), settled: new Map(), belowMinBet: new Map() },
+      bet: new Map(),
+      win: new Map(),
+      settled: new Map(),
+      belowMinBet: new Map(),
     };
     this.sums.set(round, sums);
     const kind = COUNTED_KINDS[values.kind ?? ''];

@@ -136,7 +136,12 @@ export class Requests {
       },
       rehearse: () => Promise.reject(new Error('no sender rehearses')),
       publishVerdicts: plan.publishesRequests ? this.deps.publisher(actor) : null,
-      ...{ clock, logger, metrics, slots: plan.slots, maxEvents: 500, maxBytes: 1024 ** 2 },
+      clock,
+      logger,
+      metrics,
+      slots: plan.slots,
+      maxEvents: 500,
+      maxBytes: 1024 ** 2,
       ended: new AbortController().signal,
       reports: makeReports({ logger, metrics, clock }),
       secretsOf: () => [SECRET],
@@ -261,8 +266,12 @@ export class Requests {
     message.url = `/v1/events/${connection}`;
     message.httpVersion = '1.1';
     message.headers = {
-      ...{ host: 'here', 'content-type': 'application/json', 'content-length': String(body.length) },
-      ...{ 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signature },
+      host: 'here',
+      'content-type': 'application/json',
+      'content-length': String(body.length),
+      'webhook-id': id,
+      'webhook-timestamp': timestamp,
+      'webhook-signature': signature,
     };
     message.on('error', () => undefined);
     let end: Exchange['end'] = () => undefined;
@@ -318,14 +327,16 @@ export class Requests {
     pod.working++;
     try {
       const answer = await pod.handler.answer({
-        ...{ request: exchange.message, requestId, began: scheduler.now(), address: ADDRESS },
-        ...{ network: ADDRESS, sent },
-        ...{
-          hasSigned: () => false,
-          onSigned: () => undefined,
-          onReading: () => undefined,
-          dropUnread: () => undefined,
-        },
+        request: exchange.message,
+        requestId,
+        began: scheduler.now(),
+        address: ADDRESS,
+        network: ADDRESS,
+        sent,
+        hasSigned: () => false,
+        onSigned: () => undefined,
+        onReading: () => undefined,
+        dropUnread: () => undefined,
       });
       const fault = exchange.hasLeft ? null : faults.at('answer a request', name);
       await scheduler.turn(this.senders, 'answer');

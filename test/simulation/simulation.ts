@@ -158,7 +158,9 @@ class World {
       plan,
     );
     this.network = {
-      ...{ scheduler, store: this.store, faults: this.faults },
+      scheduler,
+      store: this.store,
+      faults: this.faults,
       isStoreAway: false,
       connections: new Set(),
       onDefect: (error) => {
@@ -166,7 +168,12 @@ class World {
       },
     };
     this.requests = new Requests({
-      ...{ plan, scheduler, faults: this.faults, random: chance(8), monitor: requestMonitor, metrics },
+      plan,
+      scheduler,
+      faults: this.faults,
+      random: chance(8),
+      monitor: requestMonitor,
+      metrics,
       store: (pod) => new ModelPool(this.network, pod, plan.slots + 1),
       publisher: (pod) => {
         const producer = this.broker.producer(pod, VERDICT_POINTS);
@@ -414,7 +421,8 @@ class World {
       partitionsAtOnce: plan.partitionsAtOnce,
     });
     this.running.set(actor.name, {
-      ...{ actor, isStopping: false },
+      actor,
+      isStopping: false,
       stop: (deadlineMs) => stream.stop(deadlineMs),
       replace: () => this.startWorker(),
     });
@@ -435,7 +443,8 @@ class World {
   private startPod(): void {
     const pod = this.requests.startPod();
     this.running.set(pod.actor.name, {
-      ...{ actor: pod.actor, isStopping: false },
+      actor: pod.actor,
+      isStopping: false,
       stop: () => this.requests.stop(pod),
       onKilled: (vanishes) => this.requests.kill(pod, vanishes),
       replace: () => this.startPod(),
@@ -730,7 +739,10 @@ function recordOf({ content, claims, isFramed }: SimulatedRecord): Omit<StreamRe
   const bytes = content === null || Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content));
   const value = isFramed && bytes !== null ? Buffer.concat([Buffer.from([0]), bytes]) : bytes;
   return {
-    ...{ ...aValue(value), key: null, claims, timestamp: '1795262400000' },
+    ...aValue(value),
+    key: null,
+    claims,
+    timestamp: '1795262400000',
     headers: claims.map((claim) => ['connection-id', Buffer.from(claim)] as const),
   };
 }

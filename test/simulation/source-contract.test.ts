@@ -33,7 +33,10 @@ function aSide(seed: number): SourceSide {
     async produce(partition, values) {
       const records = values.map((text) => ({
         ...aValue(Buffer.from(text)),
-        ...{ key: null, headers: [], claims: [], timestamp: '0' },
+        key: null,
+        headers: [],
+        claims: [],
+        timestamp: '0',
       }));
       broker.append({ topic: TOPIC, partition }, records);
     },

@@ -13,7 +13,10 @@ describe.each([1, 2, 3, 4, 5])('with seed %d', (seed) => {
     const scheduler = new Scheduler(makeRandom(seed), false);
     const store = new StoreModel(scheduler, makeRandom(seed + 100), () => undefined);
     const network = {
-      ...{ scheduler, store, isStoreAway: false, connections: new Set<never>() },
+      scheduler,
+      store,
+      isStoreAway: false,
+      connections: new Set<never>(),
       faults: { at: () => null, took: () => undefined, lasts: () => undefined },
       onDefect: (error: unknown) => {
         throw error;

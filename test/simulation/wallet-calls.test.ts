@@ -10,11 +10,16 @@ const FIRST = Number(process.env.WALLET_SEED ?? 1);
 jest.setTimeout(120_000 + SEEDS * 1_000);
 
 const EVENTS: Readonly<Record<Event, true>> = {
-  ...{ killed: true, 'killed with an attempt in flight': true, frozen: true },
-  ...{ 'a bet came after its rollback': true, 'a bet was rolled back': true },
+  killed: true,
+  'killed with an attempt in flight': true,
+  frozen: true,
+  'a bet came after its rollback': true,
+  'a bet was rolled back': true,
   'a bet was refused after an attempt without an answer': true,
-  ...{ 'a credit was reconciled': true, 'a call is unresolved': true },
-  ...{ 'an answer came too late to be stored': true, 'the store lost an answer': true },
+  'a credit was reconciled': true,
+  'a call is unresolved': true,
+  'an answer came too late to be stored': true,
+  'the store lost an answer': true,
 };
 
 test('no fault sends a bet after its rollback, leaves a call open, or contradicts the money in the wallet [X1] [O5] [X2] [X3] [X4]', async () => {

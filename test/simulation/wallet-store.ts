@@ -72,9 +72,21 @@ export class CallStoreModel {
     const { opId, action, values, payload, contentHash } = call;
     if (this.get(operatorId, opId) !== undefined) throw new Error(`${opId} exists`);
     const row: ModelCall = {
-      ...{ opId, action, values, payload, contentHash, operatorId, dueAt, follows },
-      ...{ callNo: this.calls.length + 1, createdAt: this.now(), state: 'open', isKept: true },
-      ...{ sendingSince: null, leaseNo: 0, history: null },
+      opId,
+      action,
+      values,
+      payload,
+      contentHash,
+      operatorId,
+      dueAt,
+      follows,
+      callNo: this.calls.length + 1,
+      createdAt: this.now(),
+      state: 'open',
+      isKept: true,
+      sendingSince: null,
+      leaseNo: 0,
+      history: null,
     };
     this.calls.push(row);
     return row;
@@ -83,8 +95,17 @@ export class CallStoreModel {
   private held(row: ModelCall, isInterrupted: boolean): HeldCall {
     const { opId, action, values, payload, operatorId, leaseNo, history } = row;
     return {
-      ...{ opId, action, values, payload, operatorId, leaseNo, history, isInterrupted },
-      ...{ callNo: String(row.callNo), sendingSince: row.sendingSince ?? 0, storeNow: this.now() },
+      opId,
+      action,
+      values,
+      payload,
+      operatorId,
+      leaseNo,
+      history,
+      isInterrupted,
+      callNo: String(row.callNo),
+      sendingSince: row.sendingSince ?? 0,
+      storeNow: this.now(),
     };
   }
 }
@@ -105,10 +126,15 @@ export function callStoreOver(model: CallStoreModel, reach: Reach): CallStore {
         const { action, state, history, contentHash, isKept, payload } = row;
         return {
           view: {
-            ...{ operatorId, opId, action, state, attempts: history?.attempts ?? 0 },
+            operatorId,
+            opId,
+            action,
+            state,
+            attempts: history?.attempts ?? 0,
             answer: history?.last.answer ?? null,
           },
-          ...{ contentHash, payload: isKept ? payload : null },
+          contentHash,
+          payload: isKept ? payload : null,
         };
       }),
   };

@@ -118,7 +118,11 @@ class WalletWorld {
     };
     const store = callStoreOver(this.store, (operation, run) => this.reach(actor, operation, run));
     const calls = makeWalletCalls({
-      ...{ store, clients: [client], clock, terms: TERMS, logger: pino({ level: 'silent' }) },
+      store,
+      clients: [client],
+      clock,
+      terms: TERMS,
+      logger: pino({ level: 'silent' }),
       newId: () => `request-${++this.requests}`,
     });
     this.processes.push({ actor, calls });
@@ -192,7 +196,9 @@ class WalletWorld {
     const { random } = this;
     const action: WalletAction = random.pick(['debit', 'debit', 'debit', 'credit', 'credit', 'balance']);
     const call = {
-      ...{ operatorId: OPERATOR, action, opId: `op-${n}` },
+      operatorId: OPERATOR,
+      action,
+      opId: `op-${n}`,
       values: { player: 'p', amount: String(random.between(1, 100)) },
     };
     for (let times = random.chance(0.3) ? 2 : 1; times > 0; times--)

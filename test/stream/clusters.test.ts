@@ -214,7 +214,9 @@ describe.each([
         const all = [...onA, ...onB, ...onAAgain];
         const withoutId = all.filter(({ value }) => value === NO_JSON).length;
         expect(await world.balance()).toEqual({
-          ...{ records: all.length, accepted: all.length - withoutId, events_without_key: withoutId },
+          records: all.length,
+          accepted: all.length - withoutId,
+          events_without_key: withoutId,
         });
         expect(await world.redeliveries()).toBe(0);
         expect(
@@ -244,7 +246,9 @@ test(
       await mirror([b, main], [a(), main], movedAt);
       expect(await decideOn(world, [a(), main], logins(1))).toEqual([]);
       expect(await world.balance()).toEqual({
-        ...{ records: 2 * (20 + 3 + 3 + 1), accepted: 2 * (20 + 3 + 1), duplicate_deliveries: 2 * 3 },
+        records: 2 * (20 + 3 + 3 + 1),
+        accepted: 2 * (20 + 3 + 1),
+        duplicate_deliveries: 2 * 3,
       });
     }),
   LONG,
@@ -334,7 +338,9 @@ test(
     const source = makeKafkaSource(
       makeKafka({ brokers: a(), clientId: 'promo-test' }, makeLogger('silent')),
       {
-        ...{ groupId: `promo-${topic}`, clusterId: 'the-one-before', wantedTopics: async () => [topic] },
+        groupId: `promo-${topic}`,
+        clusterId: 'the-one-before',
+        wantedTopics: async () => [topic],
         onFatal: (error) => fatal.push(error),
       },
       makeLogger('silent'),

@@ -52,8 +52,11 @@ afterEach(async () => {
 const topicOf = (operator: string) => pattern.replace('{operator}', operator);
 const start = (more: Settings = {}) =>
   new RunningCommand(['completions'], {
-    ...{ KAFKA_BROKERS: kafkaBrokers().join(','), DATABASE_URL: role.url },
-    ...{ COMPLETION_TOPIC: pattern, HTTP_PORT: '0', ...more },
+    KAFKA_BROKERS: kafkaBrokers().join(','),
+    DATABASE_URL: role.url,
+    COMPLETION_TOPIC: pattern,
+    HTTP_PORT: '0',
+    ...more,
   });
 const messagesIn = async (operator: string, brokers?: string[]) =>
   (await readTopic(topicOf(operator), undefined, brokers)).map(({ value }) => JSON.parse(String(value)));
@@ -147,7 +150,8 @@ test('a topic that may not be created, and then not be written, holds back its o
     await createAcls(brokers, allow(TOPIC, topicOf('bravo'), DESCRIBE, CREATE));
     const created = await running.waitForLog(({ error }) => String(error).includes('ACL Write'));
     expect(created).toMatchObject({
-      ...{ msg: 'completions are held back', operator: 'bravo' },
+      msg: 'completions are held back',
+      operator: 'bravo',
       error: expect.stringContaining(`${topicOf('bravo')} cannot be written: Not authorized`),
     });
     await createAcls(brokers, allow(TOPIC, topicOf('bravo'), WRITE));
@@ -199,7 +203,9 @@ test('the program of the page credits once for each id, and takes back what is r
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,
-      ...{ KAFKA_BROKERS: kafkaBrokers().join(','), TOPIC: topicOf('acme'), GROUP: group },
+      KAFKA_BROKERS: kafkaBrokers().join(','),
+      TOPIC: topicOf('acme'),
+      GROUP: group,
       REWARDS_URL: store.url,
     },
   });

@@ -82,10 +82,17 @@ test('each entry is a message of its operator, with the id as its key, and fits 
   expect(bodies[0]).toEqual({
     spec: 'promo.completion.v1',
     completion_id: idOf({}),
-    ...{ change: 'completed', operator_id: 'acme', promotion_id: 'target', version: 1 },
+    change: 'completed',
+    operator_id: 'acme',
+    promotion_id: 'target',
+    version: 1,
     type: 'deposit_target',
     window: { key: '2026-11-20', starts_at: '2026-11-20T00:00:00.000000Z', ends_at: null },
-    ...{ player_ref: 'p-1', ordinal: 1, attempt: 1, rank: null, decided_by: 8192 },
+    player_ref: 'p-1',
+    ordinal: 1,
+    attempt: 1,
+    rank: null,
+    decided_by: 8192,
     at: '2026-11-20T09:00:00.000250Z',
     entry_no: 1,
   });
@@ -118,7 +125,9 @@ test('entries of a batch and of the next one come in their order, none left out 
 test('a publisher that is killed after Kafka has the messages repeats them, with equal ids [S10]', async () => {
   await addEntries(store.pool, {}, { change: 1 }, { operator: 'bravo' });
   const killed = startProgram(join(__dirname, 'killed-publisher-program.ts'), {
-    ...{ DATABASE_URL: store.url, BROKERS: kafkaBrokers().join(','), PATTERN: pattern },
+    DATABASE_URL: store.url,
+    BROKERS: kafkaBrokers().join(','),
+    PATTERN: pattern,
   });
   await killed.waitForLine('sent');
   expect((await killed.kill()).signal).toBe('SIGKILL');

@@ -190,7 +190,8 @@ describe('a group', () => {
       groupId,
       partitionAssigners: [
         () => ({
-          ...{ name: 'Other', version: 1 },
+          name: 'Other',
+          version: 1,
           assign: async () => [],
           protocol: () => ({ name: 'Other', metadata: Buffer.alloc(0) }),
         }),

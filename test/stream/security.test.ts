@@ -606,13 +606,12 @@ together(
           admin.deleteAcls({
             filters: [
               {
-                ...{
-                  resourceType: TOPIC,
-                  resourceName: acme,
-                  operation: READ,
-                  principal: `User:${OPERATOR}`,
-                },
-                ...{ host: '*', permissionType: AclPermissionTypes.ALLOW },
+                resourceType: TOPIC,
+                resourceName: acme,
+                operation: READ,
+                principal: `User:${OPERATOR}`,
+                host: '*',
+                permissionType: AclPermissionTypes.ALLOW,
                 resourcePatternType: ResourcePatternTypes.LITERAL,
               },
             ],

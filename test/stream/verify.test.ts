@@ -182,7 +182,9 @@ describe('verify', () => {
         const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = world.settings;
         const range = ['--topic', main, '--partition', '0', '--from-offset', '5', '--to-offset', '6'];
         const replay = new RunningCommand(['replay', ...range, '--confirm'], {
-          ...{ KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL },
+          KAFKA_BROKERS,
+          KAFKA_GROUP_ID,
+          DATABASE_URL,
         });
         expect((await replay.ending(100_000)).code).toBe(0);
         expect(await verify(world)).toMatchObject({ code: 0, lines: [expect.anything(), 'sound'] });

@@ -13,7 +13,9 @@ export const allowing =
   (user: string) =>
   (resourceType: AclResourceTypes, resourceName: string, ...operations: AclOperationTypes[]): AclEntry[] =>
     operations.map((operation) => ({
-      ...{ resourceType, resourceName, operation },
+      resourceType,
+      resourceName,
+      operation,
       resourcePatternType: ResourcePatternTypes.LITERAL,
       principal: `User:${user}`,
       host: '*',

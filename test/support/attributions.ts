@@ -41,8 +41,10 @@ export async function attributeAll(
   playerOf: (roundId: string) => string = () => NORMAL,
 ): Promise<AttributionOutcome[]> {
   const all = roundIds.map((roundId) => ({
-    ...{ roundId, promoPlayerRef: playerOf(roundId) },
-    ...{ feedId: null, brand: null },
+    roundId,
+    promoPlayerRef: playerOf(roundId),
+    feedId: null,
+    brand: null,
   }));
   return (await attributeRounds(url, 'acme', all)).map(({ outcome }) => outcome);
 }

@@ -16,11 +16,18 @@ export interface CallStoreSide {
 
 const LEASE_MS = 30_000;
 const SILENCE: WalletAnswer = {
-  ...{ type: 'no_answer', cause: 'bare_status', status: 502, code: null, retryAfterMs: null },
+  type: 'no_answer',
+  cause: 'bare_status',
+  status: 502,
+  code: null,
+  retryAfterMs: null,
 };
 
 const content = (opId: string): Omit<NewCall, 'contentHash'> => ({
-  ...{ opId, action: 'credit', values: { player: 'p', amount: '1.50' }, payload: '{"amount":1.50}' },
+  opId,
+  action: 'credit',
+  values: { player: 'p', amount: '1.50' },
+  payload: '{"amount":1.50}',
 });
 const aCall = (opId: string): NewCall => ({ ...content(opId), contentHash: 'ab'.repeat(32) });
 
@@ -28,7 +35,9 @@ function changeTo(state: CallState, held: HeldCall, more: Partial<CallChange> = 
   const { sendingSince, storeNow } = held;
   const last = { sentAt: sendingSince, endedAt: storeNow + 10, answer: SILENCE };
   return {
-    ...{ state, dueAt: storeNow + 2_000, following: null },
+    state,
+    dueAt: storeNow + 2_000,
+    following: null,
     history: { attempts: 1, firstSentAt: sendingSince, last, isUncertain: true },
     ...more,
   };

@@ -8,7 +8,9 @@ import type { TopicPartition } from '../../src/lib/topic-partition';
 export const aValue = (
   value: Buffer | null,
 ): Pick<StreamRecord, 'value' | 'size' | 'firstByte' | 'payload'> => ({
-  ...{ value, size: value?.length ?? 0, firstByte: value?.[0] },
+  value,
+  size: value?.length ?? 0,
+  firstByte: value?.[0],
   payload: { type: 'json', bytes: value },
 });
 
@@ -20,8 +22,12 @@ export const aFramedValue = (value: Buffer | null): ReturnType<typeof aValue> =>
 
 /** A record without key and headers. */
 export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
-  ...{ offset, ...aFramedValue(value) },
-  ...{ key: null, headers: [], claims: [], timestamp: '0' },
+  offset,
+  ...aFramedValue(value),
+  key: null,
+  headers: [],
+  claims: [],
+  timestamp: '0',
 });
 
 /**

@@ -215,7 +215,15 @@ const game = weighted(
 );
 
 const VALUES = {
-  ...{ spec, event_id: id, brand: name, player_ref: name, kind, round_id: id, game, amount, currency },
+  spec,
+  event_id: id,
+  brand: name,
+  player_ref: name,
+  kind,
+  round_id: id,
+  game,
+  amount,
+  currency,
   occurred_at: instant,
 };
 

@@ -69,7 +69,11 @@ export function aPromotionFold(store: Store, rows = 20_000, now = clockAhead(), 
   };
   const results = makePromotionResults(asRole(beside, 'promotions'), limits);
   return makeFold(asRole(store, 'promotions'), results, {
-    ...{ holder: `test ${holders++}`, leaseMs: 10_000, slice, fill: slice, now },
+    holder: `test ${holders++}`,
+    leaseMs: 10_000,
+    slice,
+    fill: slice,
+    now,
   });
 }
 

@@ -19,10 +19,20 @@ function entryOf([changeNo, entryId, reverses, ...row]: TextRow): LedgerEntry {
   if (!operatorId || !feedId || !playerRef || !kind || !isKind(kind)) throw new Error('a row lacks a column');
   const [occurredAt = 0n, decidedAt = 0n, enteredAt = 0n] = times.map((time) => BigInt(time ?? 0));
   return {
-    ...{ changeNo: Number(changeNo), entryId: Number(entryId) },
+    changeNo: Number(changeNo),
+    entryId: Number(entryId),
     reversesEntryId: reverses ? Number(reverses) : null,
-    ...{ operatorId, feedId, roundId: roundId ?? null, brand: brand ?? null, playerRef, kind },
-    ...{ currency: currency ?? null, amountMinor: BigInt(amount ?? 0), gameId: gameId ?? null },
-    ...{ occurredAt, decidedAt, enteredAt },
+    operatorId,
+    feedId,
+    roundId: roundId ?? null,
+    brand: brand ?? null,
+    playerRef,
+    kind,
+    currency: currency ?? null,
+    amountMinor: BigInt(amount ?? 0),
+    gameId: gameId ?? null,
+    occurredAt,
+    decidedAt,
+    enteredAt,
   };
 }

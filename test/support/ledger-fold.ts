@@ -12,12 +12,18 @@ export async function foldOfLedger(store: TestStore): Promise<PromotionFold> {
   const { versions } = await readStoredPromotions(store.pool);
   const fold = new PromotionFold(
     versions.map(({ version, definition, since, until, removedAt }) => ({
-      ...{ version, promotion: compilePromotion(definition), since, until, removedAt },
+      version,
+      promotion: compilePromotion(definition),
+      since,
+      until,
+      removedAt,
     })),
   );
   const rows = await ledgerEntries(store, -1);
   const credits = (await store.rows(CREDITS)).map(([no, change, feedId, roundId, brand, playerRef, at]) => ({
-    ...{ changeNo: Number(no), change, at: BigInt(at ?? 0) },
+    changeNo: Number(no),
+    change,
+    at: BigInt(at ?? 0),
     credit: {
       feedId: feedId ?? '',
       roundId: roundId ?? '',

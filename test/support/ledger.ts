@@ -162,7 +162,10 @@ const ofRound =
   (kind: string) =>
   (fields: Json = {}): Json => ({
     ...builders.anEvent(kind),
-    ...{ round_id: 'r-1', game: undefined, amount: '10.50', ...fields },
+    round_id: 'r-1',
+    game: undefined,
+    amount: '10.50',
+    ...fields,
   });
 
 export const aBet = ofRound('bet');

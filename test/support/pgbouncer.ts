@@ -48,8 +48,12 @@ export async function withPgbouncer(
   try {
     await withFreePorts(1, async ([listenPort = 0]) => {
       const lines = Object.entries({
-        ...{ listen_addr: LOOPBACK, listen_port: listenPort, unix_socket_dir: '', auth_type: 'any' },
-        ...{ pool_mode: 'transaction', ...settings },
+        listen_addr: LOOPBACK,
+        listen_port: listenPort,
+        unix_socket_dir: '',
+        auth_type: 'any',
+        pool_mode: 'transaction',
+        ...settings,
       }).map(([name, value]) => `${name} = ${value}`);
       const server = `* = host=${hostname} port=${port} user=${username} password=${decodeURIComponent(password)}`;
       await writeFile(config, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'), {

@@ -43,13 +43,15 @@ export const TYPES = {
   },
 } satisfies Readonly<Record<PromotionType, object>>;
 export const COMMON = {
-  ...{ id: 'x', operator: 'acme', brands: ['main'], from: '2026-12-01', to: '2027-01-01T06:00+01:00' },
-  ...{
-    time_zone: 'Europe/Warsaw',
-    window: { every: 'month', starts: 2 },
-    accepts_late: 'P7D',
-    confirm_after: 'PT24H',
-  },
+  id: 'x',
+  operator: 'acme',
+  brands: ['main'],
+  from: '2026-12-01',
+  to: '2027-01-01T06:00+01:00',
+  time_zone: 'Europe/Warsaw',
+  window: { every: 'month', starts: 2 },
+  accepts_late: 'P7D',
+  confirm_after: 'PT24H',
 };
 export const fullOf = (type: string, own: object): Record<string, unknown> => ({
   ...COMMON,

@@ -98,10 +98,16 @@ export function eventBytes({
 }: FeedEvent): Buffer {
   return Buffer.from(
     JSON.stringify({
-      ...{ spec: 'promo.event.v1', event_id: id, kind, player_ref: player, brand },
+      spec: 'promo.event.v1',
+      event_id: id,
+      kind,
+      player_ref: player,
+      brand,
       ...(round !== null && { round_id: round }),
       ...(game !== null && { game: { id: game } }),
-      ...{ amount: (amount / 100).toFixed(2), currency, occurred_at: new Date(at).toISOString() },
+      amount: (amount / 100).toFixed(2),
+      currency,
+      occurred_at: new Date(at).toISOString(),
     }),
   );
 }

@@ -24,7 +24,11 @@ const SLICE = { rows: 20_000, ms: 500 };
 export async function foldPromotions(pool: PostgresPool): Promise<void> {
   const asPromotions = asRole(pool, 'promotions');
   const fold = makeFold(asPromotions, makePromotionResults(asPromotions), {
-    ...{ holder: 'test', leaseMs: 10_000, now: () => performance.now(), slice: SLICE, fill: SLICE },
+    holder: 'test',
+    leaseMs: 10_000,
+    now: () => performance.now(),
+    slice: SLICE,
+    fill: SLICE,
   });
   await foldAll(fold);
 }

@@ -23,7 +23,11 @@ export function definitionsOf(...flows: readonly string[]): readonly PromotionDe
 
 export const versionsOf = (definitions: readonly PromotionDefinition[]): PromotionVersion[] =>
   definitions.map((each) => ({
-    ...{ version: 1, promotion: compilePromotion(each), since: null, until: null, removedAt: null },
+    version: 1,
+    promotion: compilePromotion(each),
+    since: null,
+    until: null,
+    removedAt: null,
   }));
 
 export interface EntryFields {

@@ -180,7 +180,11 @@ export async function messagesOf<T>(items: readonly T[], encode: Encode<T>): Pro
 
 /** A record with the fields that are computed on access. */
 export const plainRecord = ({ offset, timestamp, key, value, headers }: StreamRecord) => ({
-  ...{ offset, timestamp, key, value, headers: plainHeaders({ headers }) },
+  offset,
+  timestamp,
+  key,
+  value,
+  headers: plainHeaders({ headers }),
 });
 
 /** Headers as a list, with their names as text. */

@@ -58,7 +58,11 @@ export class SandboxWorld {
   static async open(): Promise<SandboxWorld> {
     const [databaseUrl, walletDatabase] = [await migratedDatabase(), await freshDatabase()];
     const wallet = await startExampleWallet({
-      ...{ databaseUrl: walletDatabase.url, secret: SECRET, keyId: 'wallet-key-1', port: 0, bugs: new Set() },
+      databaseUrl: walletDatabase.url,
+      secret: SECRET,
+      keyId: 'wallet-key-1',
+      port: 0,
+      bugs: new Set(),
     });
     const world = new SandboxWorld(databaseUrl, walletDatabase, wallet, undefined);
     world.proxy = await serve(createServer((request, response) => void world.pass(request, response)));
@@ -117,7 +121,11 @@ games: [{ id: g1 }]
    */
   async launch({ call }: RunningSandbox, more: object = {}): Promise<string> {
     const { body, status } = await call('/v2/aggregator/launchGame', {
-      ...{ token: 't-usual', player: 'p-usual', game: 'g1', currency: 'EUR', ...more },
+      token: 't-usual',
+      player: 'p-usual',
+      game: 'g1',
+      currency: 'EUR',
+      ...more,
     });
     expect([status, body.session_id]).toEqual([200, expect.any(String)]);
     return String(body.session_id);
@@ -191,7 +199,8 @@ games: [{ id: g1 }]
       typeof value === 'string' && !/^(host|connection|content-length)$/.test(name) ? [[name, value]] : [],
     );
     const reply = await fetch(`${this.wallet.url}${request.url}`, {
-      ...{ method: 'POST', body },
+      method: 'POST',
+      body,
       headers: [...headers, ...Object.entries(ONE_REQUEST)],
     });
     const text = await reply.text();

@@ -36,7 +36,8 @@ export function clientOf(port: number): SandboxClient {
     const { timestamp = String(Math.floor(Date.now() / 1_000)) } = options;
     const text = typeof content === 'string' ? content : JSON.stringify(content);
     const headers: Record<string, string | undefined> = {
-      ...{ ...ONE_REQUEST, 'content-type': 'application/json' },
+      ...ONE_REQUEST,
+      'content-type': 'application/json',
       'x-api-key-id': key,
       'x-timestamp': timestamp,
       'x-signature': signCall(secret, timestamp, { method, path, body: Buffer.from(text) }),

@@ -115,8 +115,17 @@ class Tx {
 }
 
 const keyed = (eventId: string): KeyedItem => ({
-  ...{ type: 'keyed', source: null, feedNo: FEED, connectionNo: 1, eventId, fields: NO_FIELDS },
-  ...{ brandNo: null, contentHash: 1, restHash: 1, playerTag: null, refusal: null },
+  type: 'keyed',
+  source: null,
+  feedNo: FEED,
+  connectionNo: 1,
+  eventId,
+  fields: NO_FIELDS,
+  brandNo: null,
+  contentHash: 1,
+  restHash: 1,
+  playerTag: null,
+  refusal: null,
 });
 let verdictId = 1;
 const keysOf = (...ids: string[]) =>
@@ -130,8 +139,13 @@ const roundsOf = (...opened: (readonly [no: number, id: string])[]) =>
     NOW_MICROS,
   );
 const ONE_ACCEPTED = {
-  ...{ accepted: 1, rejected: 0, skipped: 0 },
-  ...{ duplicates: 0, redeliveries: 0, deadLetters: 0, withoutKey: 0 },
+  accepted: 1,
+  rejected: 0,
+  skipped: 0,
+  duplicates: 0,
+  redeliveries: 0,
+  deadLetters: 0,
+  withoutKey: 0,
 };
 
 /** SQLSTATE and constraint of an error of the store, with the statement that met it. */

@@ -37,14 +37,18 @@ export function makeCaller(databaseUrl: string, options: CallerOptions): Caller 
   const store = makeCallStore(pool, logger);
   const clients = profiles.map((profile) =>
     makeWalletClient(profile, {
-      ...{ secret: () => Buffer.from(SECRET), deadlineMs, wallNow },
+      secret: () => Buffer.from(SECRET),
+      deadlineMs,
+      wallNow,
       monotonicNow: () => performance.now(),
     }),
   );
   const calls = makeWalletCalls({
     store: options.wrapStore?.(store) ?? store,
     clients: clients.map((client) => options.wrapClient?.(client) ?? client),
-    ...{ clock: systemClock, newId: randomUUID, logger },
+    clock: systemClock,
+    newId: randomUUID,
+    logger,
     ...(leaseMs !== undefined && { leaseMs }),
     ...(options.terms !== undefined && { terms: options.terms }),
   });

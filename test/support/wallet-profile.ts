@@ -20,7 +20,10 @@ const PLAYER = { id: 'p', token: 't', currency: 'EUR', exponent: 2, earlier_bet:
 export const ACTION = {
   path: '/a',
   payload: {
-    ...{ meta: { op_id: '{{op_id}}' }, player: '{{player}}', amount: '{{amount}}', win: '{{win}}' },
+    meta: { op_id: '{{op_id}}' },
+    player: '{{player}}',
+    amount: '{{amount}}',
+    win: '{{win}}',
     original: '{{original}}',
   },
   enum_field: 'type',
@@ -32,11 +35,24 @@ const each = (node: unknown, value: unknown): Json =>
 
 /** Every key of the schema with a valid value. */
 export const FULL: Json = {
-  ...{ environment: 'test', base_url: 'http://w', operator_id: 'o', key_id: 'k', idempotency_header: 'I' },
-  ...{ headers: { H: 'v' }, ts: 'rfc3339', amounts: 'minor', game: 'g', connections: 2 },
+  environment: 'test',
+  base_url: 'http://w',
+  operator_id: 'o',
+  key_id: 'k',
+  idempotency_header: 'I',
+  headers: { H: 'v' },
+  ts: 'rfc3339',
+  amounts: 'minor',
+  game: 'g',
+  connections: 2,
   signing: {
-    ...{ scheme: 'hmac-sha256', header: 'S', prefix: 'v1=', timestamp_header: 'T', encoding: 'hex' },
-    ...{ content: '{{body}}', secret_file: 'f' },
+    scheme: 'hmac-sha256',
+    header: 'S',
+    prefix: 'v1=',
+    timestamp_header: 'T',
+    encoding: 'hex',
+    content: '{{body}}',
+    secret_file: 'f',
   },
   actions: each(propertiesOf(SCHEMA).actions, ACTION),
   unsupported: each(propertiesOf(SCHEMA).unsupported, '/u'),

@@ -179,6 +179,11 @@ export function aProfile(baseUrl: string, more: Partial<CallProfile> = {}): Call
 
 /** A signature of the body. */
 export const A_SIGNING: Signing = {
-  ...{ scheme: 'hmac-sha256', encoding: 'hex', header: 'X-Signature', prefix: '', timestampHeader: null },
-  ...{ content: '{{body}}', secretFile: 'wallet.secret' },
+  scheme: 'hmac-sha256',
+  encoding: 'hex',
+  header: 'X-Signature',
+  prefix: '',
+  timestampHeader: null,
+  content: '{{body}}',
+  secretFile: 'wallet.secret',
 };

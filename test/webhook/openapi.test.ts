@@ -185,7 +185,9 @@ test('each example of an error is an answer of the running service', () =>
 const withSuspended = (of: Readonly<Record<string, string>>) => [
   ...operators(of),
   anOperator({
-    ...{ id: 'borealis', active: false, brands: [] },
+    id: 'borealis',
+    active: false,
+    brands: [],
     connections: [{ id: SUSPENDED, transport: 'webhook' as const }],
   }),
 ];

@@ -178,7 +178,10 @@ const readsVerdicts = (command: string, program: string, toolchain: object) =>
       cwd: directory,
       stdio: ['ignore', 'pipe', 'inherit'],
       env: {
-        ...{ ...process.env, ...toolchain, KAFKA_BROKERS: kafkaBrokers().join(), TOPIC: topic },
+        ...process.env,
+        ...toolchain,
+        KAFKA_BROKERS: kafkaBrokers().join(),
+        TOPIC: topic,
         GROUP: `reader-${randomBytes(6).toString('hex')}`,
       },
     });

@@ -36,15 +36,22 @@ const BROKEN_OFF: Counted = ['answered', 'broken_off'];
 
 const TRIES: Readonly<Record<string, Try>> = {
   'an invalid request line': {
-    ...{ bytes: 'G E T /\r\n\r\n', status: 400, message: /not HTTP/, counted: NOT_HTTP },
+    bytes: 'G E T /\r\n\r\n',
+    status: 400,
+    message: /not HTTP/,
+    counted: NOT_HTTP,
   },
   'random bytes': { bytes: Buffer.alloc(64, 0xff), status: 400, counted: NOT_HTTP },
   'a head that is too large': {
-    ...{ bytes: post([`x: ${'y'.repeat(20_000)}`]), status: 431, counted: ['dropped', 'large_head'] },
+    bytes: post([`x: ${'y'.repeat(20_000)}`]),
+    status: 431,
+    counted: ['dropped', 'large_head'],
   },
   'too many headers': {
     bytes: post(Array.from({ length: 300 }, (_, n) => `h${n}: 1`)),
-    ...{ status: 431, message: /more than 200 headers/, counted: ['answered', '431'] },
+    status: 431,
+    message: /more than 200 headers/,
+    counted: ['answered', '431'],
   },
   'an invalid chunk size': {
     bytes: post(
@@ -54,59 +61,92 @@ const TRIES: Readonly<Record<string, Try>> = {
       ],
       'zz\r\n',
     ),
-    ...{ status: 400, message: /not HTTP.*chunk size/is, counted: NOT_HTTP },
+    status: 400,
+    message: /not HTTP.*chunk size/is,
+    counted: NOT_HTTP,
   },
   'the hello of TLS': {
     bytes: Buffer.from('16030100c8010000c40303', 'hex'),
-    ...{ status: 400, message: /without TLS/, counted: ['dropped', 'tls'] },
+    status: 400,
+    message: /without TLS/,
+    counted: ['dropped', 'tls'],
   },
   'half of a head, and its end': {
-    ...{ bytes: POST.join('\r\n'), leaves: 'ends', status: null, counted: BROKEN_OFF },
+    bytes: POST.join('\r\n'),
+    leaves: 'ends',
+    status: null,
+    counted: BROKEN_OFF,
   },
   'half of a head, and a reset': {
-    ...{ bytes: POST.join('\r\n'), leaves: 'resets', status: null, counted: BROKEN_OFF },
+    bytes: POST.join('\r\n'),
+    leaves: 'resets',
+    status: null,
+    counted: BROKEN_OFF,
   },
   'half of a body, and its end': {
-    ...{ bytes: signed() + body.slice(0, 9), leaves: 'ends', status: null, counted: BROKEN_OFF },
+    bytes: signed() + body.slice(0, 9),
+    leaves: 'ends',
+    status: null,
+    counted: BROKEN_OFF,
   },
   'half of a body, and a reset': {
-    ...{ bytes: signed() + body.slice(0, 9), leaves: 'resets', status: null, counted: BROKEN_OFF },
+    bytes: signed() + body.slice(0, 9),
+    leaves: 'resets',
+    status: null,
+    counted: BROKEN_OFF,
   },
   'an upgrade to WebSocket': {
     bytes:
       'GET /v1/events/acme-hook HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n',
-    ...{ status: 405, counted: ['answered', '405'] },
+    status: 405,
+    counted: ['answered', '405'],
   },
   'an upgrade to HTTP/2': {
     bytes: post(['connection: upgrade, http2-settings', 'upgrade: h2c', 'http2-settings: AAMAAABk']),
-    ...{ status: 401, counted: ['answered', '401'] },
+    status: 401,
+    counted: ['answered', '401'],
   },
   CONNECT: {
     bytes: 'CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n',
-    ...{ status: 405, message: /by POST/, counted: ['dropped', 'connect'] },
+    status: 405,
+    message: /by POST/,
+    counted: ['dropped', 'connect'],
   },
   'HTTP/0.9': { bytes: 'GET /\r\n\r\n', status: 404, counted: ['answered', '404'] },
   'the preface of HTTP/2': {
     bytes: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-    ...{ status: 400, message: /speaks HTTP\/1\.1/, counted: ['dropped', 'http2'] },
+    status: 400,
+    message: /speaks HTTP\/1\.1/,
+    counted: ['dropped', 'http2'],
   },
   'two lengths': {
     bytes: post(['content-length: 5', 'content-length: 6'], '12345'),
-    ...{ status: 400, message: /not HTTP.*Content-Length/is, counted: NOT_HTTP },
+    status: 400,
+    message: /not HTTP.*Content-Length/is,
+    counted: NOT_HTTP,
   },
   'a length and chunks': {
     bytes: post(['content-length: 5', 'transfer-encoding: chunked'], '0\r\n\r\n'),
-    ...{ status: 400, message: /not HTTP/, counted: NOT_HTTP },
+    status: 400,
+    message: /not HTTP/,
+    counted: NOT_HTTP,
   },
   'an unknown transfer encoding': {
-    ...{ bytes: post(['transfer-encoding: gzip']), status: 400, counted: NOT_HTTP },
+    bytes: post(['transfer-encoding: gzip']),
+    status: 400,
+    counted: NOT_HTTP,
   },
   'an invalid header name': { bytes: post(['a b: c']), status: 400, counted: NOT_HTTP },
   'no host': {
-    ...{ bytes: 'GET / HTTP/1.1\r\n\r\n', status: 400, message: /Host/, counted: ['answered', '400'] },
+    bytes: 'GET / HTTP/1.1\r\n\r\n',
+    status: 400,
+    message: /Host/,
+    counted: ['answered', '400'],
   },
   'an unknown expectation': {
-    ...{ bytes: post(['expect: a-miracle']), status: 417, counted: ['answered', '417'] },
+    bytes: post(['expect: a-miracle']),
+    status: 417,
+    counted: ['answered', '417'],
   },
 };
 

@@ -51,7 +51,8 @@ async function withWebhook(work: (scene: Scene) => Promise<void>): Promise<void>
   try {
     const { command, port } = await startWebhook({ DATABASE_URL: store.url }, secrets);
     await work({
-      ...{ store, port },
+      store,
+      port,
       send: async (id, content) => (await senderTo(port, id, secrets[id])(content)).status,
       async ask(id, content, options = {}) {
         const path = `/v1/reconcile/${id}`;

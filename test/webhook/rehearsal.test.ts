@@ -111,18 +111,23 @@ test('a rehearsed duplicate keeps its event_id where its first was rehearsed, to
     };
     expect((await rehearsed(bad, bad, other)).slice(1)).toEqual([
       expect.objectContaining({
-        ...{ verdict: 'duplicate', first_reason: 'bad_amount', content_differs: false },
+        verdict: 'duplicate',
+        first_reason: 'bad_amount',
+        content_differs: false,
         remedy: 'It would be rejected under this id. Send the exact amount as a decimal string.',
         needs_new_event_id: false,
       }),
       expect.objectContaining({
-        ...{ content_differs: true, remedy: 'Give each event its own event_id.', needs_new_event_id: true },
+        content_differs: true,
+        remedy: 'Give each event its own event_id.',
+        needs_new_event_id: true,
       }),
     ]);
     expect((await send(bad)).verdicts).toEqual(['rejected/bad_amount']);
     for (const event of await rehearsed(bad, bad))
       expect(event).toMatchObject({
-        ...{ verdict: 'duplicate', needs_new_event_id: true },
+        verdict: 'duplicate',
+        needs_new_event_id: true,
         remedy:
           'It was rejected under this id. Send the exact amount as a decimal string, with a new event_id.',
       });

@@ -31,7 +31,9 @@ test('stops after 10 ids of each replica, names limit, reasons and remedy, and c
     async (world) => {
       const settings = {
         DATABASE_URL: world.writerUrl,
-        ...{ REJECT_LIMIT_PERCENT: '50', REJECT_MIN_EVENTS: '20', REJECT_PAUSE_SECONDS: PAUSE_SECONDS },
+        REJECT_LIMIT_PERCENT: '50',
+        REJECT_MIN_EVENTS: '20',
+        REJECT_PAUSE_SECONDS: PAUSE_SECONDS,
       };
       const secrets = { [HOOK]: secret, 'other-hook': others };
       const replicas = [await startWebhook(settings, secrets), await startWebhook(settings, secrets)];

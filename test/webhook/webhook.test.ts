@@ -64,8 +64,12 @@ test('its events are decided, stored and answered like those that workers read [
     expect((await send({ events: [] })).verdicts).toEqual([]);
 
     expect(await world.verdicts()).toEqual({
-      ...{ alone: 'accepted', bet: 'accepted', number: 'rejected/bad_amount', zero: 'skipped/zero_amount' },
-      ...{ refund: 'accepted', late: 'skipped/round_refunded' },
+      alone: 'accepted',
+      bet: 'accepted',
+      number: 'rejected/bad_amount',
+      zero: 'skipped/zero_amount',
+      refund: 'accepted',
+      late: 'skipped/round_refunded',
     });
     expect(await world.rows('select distinct connection_id, source_topic from promo.verdicts')).toEqual([
       [HOOK, null],
@@ -243,7 +247,9 @@ test('while Postgres is away requests are undecided, and they are decided when s
     expect(await command.metric('promo_intake_retries_total{class="undecided"}')).toBe(1);
     expect(command.logged('request undecided')).toMatchObject([
       {
-        ...{ connectionId: HOOK, cause: 'store', address: '127.0.0.1' },
+        connectionId: HOOK,
+        cause: 'store',
+        address: '127.0.0.1',
         requestId: answer.headers.get('x-request-id'),
       },
     ]);
@@ -353,16 +359,23 @@ test('the answer to a duplicate of a rejected event has the reason, and asks for
     expect(first).toMatchObject({ verdict: 'rejected', needs_new_event_id: true });
     const details = isObject(first) ? first.details : undefined;
     const duplicate = {
-      ...{ event_id: 'bad', verdict: 'duplicate', reason: null, needs_new_event_id: true },
-      ...{ first_verdict: 'rejected', first_reason: 'bad_amount' },
+      event_id: 'bad',
+      verdict: 'duplicate',
+      reason: null,
+      needs_new_event_id: true,
+      first_verdict: 'rejected',
+      first_reason: 'bad_amount',
     };
     expect(await told(bad)).toEqual({
-      ...{ ...duplicate, content_differs: false, details },
+      ...duplicate,
+      content_differs: false,
+      details,
       remedy:
         'It was rejected under this id. Send the exact amount as a decimal string, with a new event_id.',
     });
     expect(await told(good)).toEqual({
-      ...{ ...duplicate, content_differs: true },
+      ...duplicate,
+      content_differs: true,
       remedy: 'It was rejected under this id: send it under a new id.',
     });
     expect(await told({ ...good, currency: 5 })).toMatchObject({

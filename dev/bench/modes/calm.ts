@@ -46,7 +46,10 @@ export const calm: Mode = {
     say(`${figure(rate)} events/s for ${warmup} s, and then for ${figure(measuredSeconds)} s`);
     const run = await stage.withDatabase([topic], (databaseUrl) =>
       runPaced(bench, {
-        ...{ topic, databaseUrl, rate, seconds: warmup + measuredSeconds },
+        topic,
+        databaseUrl,
+        rate,
+        seconds: warmup + measuredSeconds,
         meanwhile: async (worker, startedAt) => {
           await sleep(startedAt + warmup * 1000 - Date.now());
           const [before, began] = [readCpu(worker), performance.now()];
@@ -66,7 +69,9 @@ export const calm: Mode = {
     const [p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0] = percentiles(latenciesAfter(run, warmup), SHARES);
     const isJudged = !isDisturbed(run.takenByHost);
     const goal = (name: string, measured: string, isMet: boolean, value: number): Goal => ({
-      ...{ id: 'P13', goal: `at ${figure(rate)} events/s: ${name}`, measured },
+      id: 'P13',
+      goal: `at ${figure(rate)} events/s: ${name}`,
+      measured,
       met: isJudged && Number.isFinite(value) ? isMet : null,
     });
     return {
@@ -94,11 +99,18 @@ export const calm: Mode = {
       ],
       runs: [
         {
-          ...{ rate, minutes, records: run.records },
+          rate,
+          minutes,
+          records: run.records,
           worker_cores: finite(worker),
           postgres_cores: finite(postgres),
           kafka_cores: finite(kafka),
-          ...{ p50, p90, p99, p999, max, rss_mib: run.worker.peakRssMib },
+          p50,
+          p90,
+          p99,
+          p999,
+          max,
+          rss_mib: run.worker.peakRssMib,
           transactions: transactionsOf(run.log).length,
           sent_late_p99_ms: run.lateP99Ms,
           host_took_percent: finite(run.takenByHost),

@@ -43,7 +43,9 @@ export const keys: Mode = {
   about: 'rate by the number of keys stored before, with their rounds, for time-ordered and for random ids',
   ownPostgres: true,
   extent: {
-    ...{ events: 400_000, rounds: 2, stored: [5_000_000, 20_000_000] },
+    events: 400_000,
+    rounds: 2,
+    stored: [5_000_000, 20_000_000],
     buffers: USUAL_BUFFERS,
   },
   async run(bench) {

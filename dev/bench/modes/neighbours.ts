@@ -213,7 +213,9 @@ async function measure({ stage, extent, say }: Bench, kind: HostileKind, probeMs
     let probesFailed = 0;
     let worker: Child | undefined;
     const load = {
-      ...{ topic, databaseUrl, seconds },
+      topic,
+      databaseUrl,
+      seconds,
       rate: extent.number('rate'),
       settings: { KAFKA_TOPICS: [topic, ownTopic, sharedTopic].join() },
       async before(started: Child) {

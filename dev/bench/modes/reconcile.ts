@@ -100,7 +100,12 @@ export const reconcile: Mode = {
       },
       goals,
       runs: entries.map(({ form, way, lines, seconds, rss, webhookRss }) => ({
-        ...{ form, way, lines, seconds, rss_mib: rss, webhook_rss_mib: webhookRss },
+        form,
+        way,
+        lines,
+        seconds,
+        rss_mib: rss,
+        webhook_rss_mib: webhookRss,
       })),
     };
   },

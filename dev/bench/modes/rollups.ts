@@ -47,8 +47,14 @@ export const rollups: Mode = {
   about: 'the intake beside the rollups, the time from commit to rollup, and a rebuild',
   // The rebuild counts the events of `history`, over a month.
   extent: {
-    ...{ events: 250_000, rounds: 3, seconds: 40, warmup: 10 },
-    ...{ history: 3_000_000, days: 30, players: 50_000, games: 200 },
+    events: 250_000,
+    rounds: 3,
+    seconds: 40,
+    warmup: 10,
+    history: 3_000_000,
+    days: 30,
+    players: 50_000,
+    games: 200,
   },
   async run(bench) {
     const { extent, say } = bench;

@@ -127,7 +127,10 @@ function present(entries: readonly Entry[], published: Published, keys: Keys): M
     entries
       .filter(({ contender }) => judged.includes(contender))
       .map(({ round, contender, run }) => ({
-        ...{ round, name: contender, rate: rateOf(run), takenByHost: run.takenByHost },
+        round,
+        name: contender,
+        rate: rateOf(run),
+        takenByHost: run.takenByHost,
       })),
   );
   // Where too few rounds count, all are shown, and nothing is concluded from them.

@@ -63,12 +63,17 @@ export const unrest: Mode = {
     say(`${figure(rate)} events/s for ${minutes} minutes`);
     return stage.withDatabase([topic], async (databaseUrl) => {
       const settings = {
-        ...{ DATABASE_URL: databaseUrl, KAFKA_GROUP_ID: group, KAFKA_TOPICS: topic },
+        DATABASE_URL: databaseUrl,
+        KAFKA_GROUP_ID: group,
+        KAFKA_TOPICS: topic,
         // At debug level, a line for each batch would make a log of a hundred megabytes.
         LOG_LEVEL: 'info',
       };
       const run = await runPaced(bench, {
-        ...{ topic, databaseUrl, rate, settings },
+        topic,
+        databaseUrl,
+        rate,
+        settings,
         seconds: minutes * 60,
         recordEvery: 0,
         // Without resends in the feed, the number of sent events is known by their count alone. Each resend
@@ -165,8 +170,18 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
     ],
     runs: [
       {
-        ...{ published, in_kafka: inKafka, events, verdicts, resends, read_again: readAgain },
-        ...{ lost, twice, unanswered, verified, standstill_s: rounded(standstillMs / 1000), ...faults },
+        published,
+        in_kafka: inKafka,
+        events,
+        verdicts,
+        resends,
+        read_again: readAgain,
+        lost,
+        twice,
+        unanswered,
+        verified,
+        standstill_s: rounded(standstillMs / 1000),
+        ...faults,
       },
       ...recordsOf(samples),
     ],

@@ -135,9 +135,13 @@ async function measure({ stage }: Bench, size: number, senders: number, seconds:
       const postgresUse = await postgres.stop();
       await child.stop();
       return {
-        ...{ eventsOfARequest: size, senders, seconds: took },
-        ...{ requests: latenciesMs.length, refused },
-        ...{ p50, p99 },
+        eventsOfARequest: size,
+        senders,
+        seconds: took,
+        requests: latenciesMs.length,
+        refused,
+        p50,
+        p99,
         cpuSeconds: use.cpuSeconds - before.cpuSeconds,
         peakRssMib: use.peakRssMib,
         ...postgresUse,

@@ -29,7 +29,9 @@ export async function report(options: Options): Promise<number> {
   const file = out === undefined ? undefined : await openWholeFile('out', out);
   try {
     const made = await readReport(DATABASE, {
-      ...{ operator: options.get('operator') ?? null, span, timeZone },
+      operator: options.get('operator') ?? null,
+      span,
+      timeZone,
       withinMs: (within ?? QUERY_WITHIN_SECONDS) * 1_000,
       madeBy: await packageVersion(),
     }).catch(explained);

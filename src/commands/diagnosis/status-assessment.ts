@@ -124,7 +124,9 @@ export function assess(facts: Facts): Report {
       dead_letters: sum(({ deadLetters }) => deadLetters),
     })),
     wallet_calls: mapPart(facts.walletCalls, ({ open, unresolved, oldestDueSeconds }) => ({
-      ...{ open, unresolved, oldest_due_seconds: rounded(oldestDueSeconds) },
+      open,
+      unresolved,
+      oldest_due_seconds: rounded(oldestDueSeconds),
     })),
     ...reportDerived(facts),
     invariants: mapPart(facts.damages, (damages) => ({ damages })),
@@ -261,8 +263,12 @@ export function partitionsOf(facts: Facts): ReportedPartition[] {
       'value' in balance &&
       (idle ?? waiting) > UNDECIDED_AFTER_SECONDS;
     return {
-      ...{ topic, partition, lag_records: lag },
-      ...{ lag_seconds: rounded(waiting), idle_seconds: rounded(idle), undecided },
+      topic,
+      partition,
+      lag_records: lag,
+      lag_seconds: rounded(waiting),
+      idle_seconds: rounded(idle),
+      undecided,
     };
   });
 }

@@ -60,7 +60,12 @@ export async function webhook(): Promise<number> {
       const deciding = await startDeciding(
         { start },
         {
-          ...{ access: DATABASE, store: pool, references, tracing, metrics, logger },
+          access: DATABASE,
+          store: pool,
+          references,
+          tracing,
+          metrics,
+          logger,
           isPublished: publishing.publishVerdicts !== null,
           rejectLimit:
             config.REJECT_LIMIT === null
@@ -69,7 +74,14 @@ export async function webhook(): Promise<number> {
         },
       );
       const deps: ServerDeps = {
-        ...{ ...deciding, logger, metrics, slots, maxEvents, maxBytes, trustedProxies, ...publishing },
+        ...deciding,
+        logger,
+        metrics,
+        slots,
+        maxEvents,
+        maxBytes,
+        trustedProxies,
+        ...publishing,
         limits: { connections, perAddress: connectionsPerAddress },
         checkPage: await servedCheckPage(logger),
         secretsOf: (connectionId) => secrets().get(connectionId) ?? [],

@@ -34,7 +34,11 @@ export async function serveOperators(): Promise<number> {
       await needMigrations(makeStart(stop, logger), DATABASE, 'promo');
       const tokens = makeLiveTokens(CONSOLE.tokens, systemClock.now, logger);
       const handle = makeConsoleHandler({
-        ...{ tokens, logger, metrics, wallNow: Date.now, clock: systemClock },
+        tokens,
+        logger,
+        metrics,
+        wallNow: Date.now,
+        clock: systemClock,
         wrongTokens: limitWrongTokens(systemClock.now),
         openPage: makePageReader(pool, systemClock.now, metrics),
       });

@@ -43,7 +43,12 @@ export async function compareFile(
   const progress = makeProgress(file, () => totals.summary());
   const { connection, atOnce } = verdicts;
   const slices = readEntries({
-    ...{ file, isCsv, connection, atOnce, stop, counted: progress.counted },
+    file,
+    isCsv,
+    connection,
+    atOnce,
+    stop,
+    counted: progress.counted,
     notice: (text) => progress.report(`: ${text}`),
     onHead: async (bytes) => out.resend?.write(bytes, '\n'),
   });

@@ -66,8 +66,13 @@ export function makeRemoteVerdicts(
 function unanswered({ parsed }: Entry): Standing {
   if (parsed.eventId === null) return standingOf(parsed, { type: 'absent' }, NO_TAGS);
   return {
-    ...{ eventId: parsed.eventId, state: 'undecided', reason: null, action: 'wait', remedy: TOO_LONG },
-    ...{ contentDiffers: false, details: [] },
+    eventId: parsed.eventId,
+    state: 'undecided',
+    reason: null,
+    action: 'wait',
+    remedy: TOO_LONG,
+    contentDiffers: false,
+    details: [],
   };
 }
 

@@ -22,7 +22,11 @@ export async function applyPromotionsFile(file: string, options: Options, dryRun
   const expected = integerOf(options, 'expect');
   return withPromotions((pool) =>
     putIntoForce(pool, (reference) => readPromotionFile(file, reference), {
-      ...{ file, options, dryRun, expected, reason: options.get('reason') ?? null },
+      file,
+      options,
+      dryRun,
+      expected,
+      reason: options.get('reason') ?? null,
     }),
   );
 }
@@ -40,7 +44,10 @@ export async function rollbackPromotions(options: Options): Promise<number> {
     if (found === undefined) return missingDocument(to);
     const file = `document ${to}`;
     return putIntoForce(pool, (reference) => parsePromotions(found.text, file, reference), {
-      ...{ file, options, dryRun: options.has('dry-run'), expected },
+      file,
+      options,
+      dryRun: options.has('dry-run'),
+      expected,
       reason: options.get('reason') ?? `rollback to document ${to}`,
     });
   });

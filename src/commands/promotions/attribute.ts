@@ -63,8 +63,12 @@ export async function attributeCorrect(options: Options): Promise<number> {
     DATABASE,
     { requestedBy: requestedBy(options) },
     {
-      ...{ operator: text('operator'), roundId: text('round'), was, promoPlayerRef: player },
-      ...{ words: text('words'), feedId: options.get('feed') ?? null },
+      operator: text('operator'),
+      roundId: text('round'),
+      was,
+      promoPlayerRef: player,
+      words: text('words'),
+      feedId: options.get('feed') ?? null,
     },
   );
   console.log(CORRECTED[outcome]);

@@ -73,8 +73,11 @@ export async function completions(): Promise<number> {
         stop: (producer) => producer.stop(),
       });
       const publisher = makeCompletionPublisher({
-        ...{ outbox: makeOutbox(pool, leaseHolder(), LEASE_MS), producer, topics },
-        ...{ clock: systemClock, onCompletions: countTo(metrics) },
+        outbox: makeOutbox(pool, leaseHolder(), LEASE_MS),
+        producer,
+        topics,
+        clock: systemClock,
+        onCompletions: countTo(metrics),
       });
       const loops = { publisher, clock: systemClock, logger, intervalMs: INTERVAL_MS };
       await start(

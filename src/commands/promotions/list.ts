@@ -85,16 +85,23 @@ function listJson(stored: StoredPromotions): object {
     const { state, version, window } = promotionStateOf(timeline, stored.at);
     const { operator, id, type } = version.definition;
     return {
-      ...{ operator, promotion: id, type, state, version: version.version },
+      operator,
+      promotion: id,
+      type,
+      state,
+      version: version.version,
       window: window && {
         key: window.key,
         starts_at: timeJson(window.startsAt),
         ends_at: timeJson(window.endsAt),
       },
       versions: timeline.map((each) => ({
-        ...{ version: each.version, document_version: each.documentVersion },
+        version: each.version,
+        document_version: each.documentVersion,
         counts_none: each.until === BEFORE_ALL,
-        ...{ since: timeJson(each.since), until: timeJson(each.until), removed_at: timeJson(each.removedAt) },
+        since: timeJson(each.since),
+        until: timeJson(each.until),
+        removed_at: timeJson(each.removedAt),
       })),
     };
   });

@@ -165,8 +165,14 @@ export function asJson(
     other_records: foreign,
     newest: newest.map(
       ({ reason, detail, source, sourceTimestampMs, writtenMs, bytes, partition, offset }) => ({
-        ...{ written_at: isoTime(writtenMs), reason, detail, source },
-        ...{ source_time: isoTime(sourceTimestampMs), bytes, partition, offset },
+        written_at: isoTime(writtenMs),
+        reason,
+        detail,
+        source,
+        source_time: isoTime(sourceTimestampMs),
+        bytes,
+        partition,
+        offset,
       }),
     ),
   };

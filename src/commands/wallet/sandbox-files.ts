@@ -94,10 +94,14 @@ async function readWallet(
     signing === null ? '' : await readSecretFile(resolve(dirname(file), signing.secretFile), problems);
   if (secret === undefined) return undefined;
   const client = makeWalletClient(profile, {
-    ...{ secret: () => Buffer.from(secret), monotonicNow: () => performance.now(), wallNow: Date.now },
+    secret: () => Buffer.from(secret),
+    monotonicNow: () => performance.now(),
+    wallNow: Date.now,
   });
   return {
-    ...{ operatorId: id, client, actions: new Set(profile.actions.keys()) },
+    operatorId: id,
+    client,
+    actions: new Set(profile.actions.keys()),
     writeAmount: (minor, exponent) => writeAmount(minor, profile.amounts, exponent),
   };
 }

@@ -70,8 +70,11 @@ export async function sandbox(options: Options): Promise<number> {
         const [clock, sessions, store] = [systemClock, makeSessionStore(pool), makeRoundStore(pool)];
         const callStore = makeCallStore(pool, logger);
         const calls = makeWalletCalls({
-          ...{ store: callStore, clients: wallets.map(({ client }) => client) },
-          ...{ clock, newId: randomUUID, logger },
+          store: callStore,
+          clients: wallets.map(({ client }) => client),
+          clock,
+          newId: randomUUID,
+          logger,
         });
         const writeAmounts = new Map(
           wallets.map(({ operatorId, writeAmount }) => [operatorId, writeAmount] as const),
@@ -91,12 +94,22 @@ export async function sandbox(options: Options): Promise<number> {
         const operations = {
           ...makeOperations({ config, store: sessions, clock, newId }),
           ...makeRoundOperations({
-            ...{ sessions, store, rounds, newId, wallNow: Date.now, stop },
+            sessions,
+            store,
+            rounds,
+            newId,
+            wallNow: Date.now,
+            stop,
             wallets: new Map(wallets.map(({ operatorId, actions }) => [operatorId, actions])),
           }),
         };
         const handler = makeSandboxHandler({
-          ...{ keys, operations, store: sessions, clock, wallNow: Date.now, logger },
+          keys,
+          operations,
+          store: sessions,
+          clock,
+          wallNow: Date.now,
+          logger,
         });
         await start({
           name: 'server',

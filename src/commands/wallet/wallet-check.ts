@@ -59,7 +59,10 @@ export async function walletCheck(options: WalletCheckOptions, stop: AbortSignal
     return FAILED;
   }
   const played = await runScenarios(scenarios, {
-    ...{ profile, transport, stop, clock: systemClock },
+    profile,
+    transport,
+    stop,
+    clock: systemClock,
     run: `wc-${randomBytes(5).toString('hex')}`,
     progress: (done, result) => console.error(progressLine(done, total, result)),
   });

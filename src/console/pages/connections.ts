@@ -39,8 +39,11 @@ export async function connectionsPage(reader: PageReader, { range }: Parameters)
   const rows = ids.sort().map((id): ConnectionCounts => {
     const [decided, resent] = [verdicts.rows.find((row) => row.connection_id === id), again.get(id)];
     return {
-      ...{ id, accepted: Number(decided?.accepted ?? 0), rejected: Number(decided?.rejected ?? 0) },
-      ...{ skipped: Number(decided?.skipped ?? 0), same: Number(resent?.same ?? 0) },
+      id,
+      accepted: Number(decided?.accepted ?? 0),
+      rejected: Number(decided?.rejected ?? 0),
+      skipped: Number(decided?.skipped ?? 0),
+      same: Number(resent?.same ?? 0),
       differing: Number(resent?.other_content ?? 0),
       newest: [decided?.newest ?? '', resent?.newest ?? ''].sort().at(-1) || null,
       p95: decided?.p95 == null ? null : Math.max(0, Number(decided.p95)),

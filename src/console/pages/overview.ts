@@ -106,7 +106,10 @@ function delayChart(rows: readonly Delay[], range: TimeRange): Html {
   ];
   const unit = unitOfTime(Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0))));
   return lines({
-    ...{ axis: axisOf(range), id: 'delay', title: `Delay of the verdict, in ${unit.name}`, unit: unit.name },
+    axis: axisOf(range),
+    id: 'delay',
+    title: `Delay of the verdict, in ${unit.name}`,
+    unit: unit.name,
     series: series.map((each) => ({
       ...each,
       values: each.values.map((value) => (value === null ? null : value / unit.seconds)),

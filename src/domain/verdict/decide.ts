@@ -214,7 +214,10 @@ function decisionsOf(counted: boolean): ReadonlyMap<Outcome, Decision> {
 function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision {
   if (sameSource(first.source, item.source)) {
     return {
-      ...{ type: 'decided', outcome: first.outcome, counted: false, redelivered: true },
+      type: 'decided',
+      outcome: first.outcome,
+      counted: false,
+      redelivered: true,
       ...anomaliesAgain(item, first, known),
     };
   }

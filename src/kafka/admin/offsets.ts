@@ -73,7 +73,9 @@ export async function committedOffsets(admin: Admin, groupId: string): Promise<C
   const committed = await admin.fetchOffsets({ groupId });
   return committed.flatMap(({ topic, partitions }) =>
     partitions.map(({ partition, offset, metadata }) => ({
-      ...{ topic, partition, offset: offsetOf(offset) },
+      topic,
+      partition,
+      offset: offsetOf(offset),
       note: readCommitNote(metadata),
     })),
   );

@@ -237,7 +237,9 @@ export class RefusedPartitions {
     const known = this.refused.get(key);
     const failures = (known?.failures ?? 0) + 1;
     this.refused.set(key, {
-      ...{ partition, failures, nextTryAt: now + backoffMs(failures) },
+      partition,
+      failures,
+      nextTryAt: now + backoffMs(failures),
       isLeftOut: known?.isLeftOut ?? false,
     });
     if (known === undefined) this.onChanged(partition, error.message);

@@ -74,7 +74,8 @@ export async function readableRecords(
       groupId,
       purpose: 'verify',
       ranges: wanted.map(({ topic, partition, ranges }) => ({
-        ...{ topic, partition },
+        topic,
+        partition,
         from: ranges[0]?.from ?? 0,
         to: ranges.at(-1)?.to ?? 0,
       })),
@@ -254,7 +255,8 @@ async function commitOffsets(
     });
   });
   const commits = offsets.map(({ topic, partition, offset }) => ({
-    ...{ topic, partition },
+    topic,
+    partition,
     offset: String(offset),
   }));
   try {

@@ -104,16 +104,16 @@ function picturesOf(report: VerdictReport, currency: string): Html {
   ];
   const id = `turnover-${currency.toLowerCase()}`;
   return html`${stackedBars({
-    ...{
-      id,
-      axis,
-      unit: currency,
-      title: `Turnover in ${currency} by brand, for each ${coverage.amounts_step}`,
-    },
+    id,
+    axis,
+    unit: currency,
+    title: `Turnover in ${currency} by brand, for each ${coverage.amounts_step}`,
     series: seriesOf(({ turnover }) => turnover),
   })}
 ${lines({
-  ...{ id: `${id}-difference`, axis, unit: currency },
+  id: `${id}-difference`,
+  axis,
+  unit: currency,
   title: `Bets less wins in ${currency} by brand, for each ${coverage.amounts_step}`,
   series: seriesOf(({ bets_less_wins }) => bets_less_wins),
 })}`;

@@ -111,7 +111,10 @@ export const MONEY: readonly Scenario[] = [
     steps: [
       sendOne(
         call('debit_and_credit', 'spin', poor, {
-          ...{ player: 'poor', amount: 'more_than_all', win: STAKE, round: 'round' },
+          player: 'poor',
+          amount: 'more_than_all',
+          win: STAKE,
+          round: 'round',
         }),
       ),
       moved(0n, 'poor'),

@@ -1,7 +1,14 @@
 import { type ConnectionCounts, healthOf } from '../../../src/console/pages/connections';
 
 const FINE: ConnectionCounts = {
-  ...{ id: 'c', accepted: 990, rejected: 10, skipped: 0, same: 5, differing: 0, newest: null, p95: 300 },
+  id: 'c',
+  accepted: 990,
+  rejected: 10,
+  skipped: 0,
+  same: 5,
+  differing: 0,
+  newest: null,
+  p95: 300,
 };
 
 test.each<[string, Partial<ConnectionCounts>]>([

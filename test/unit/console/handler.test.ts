@@ -14,7 +14,10 @@ const failing: OpenPage = () =>
 
 function handler(openPage: OpenPage = failing, logger = makeLogger('silent')) {
   return makeConsoleHandler({
-    ...{ tokens: () => new Map([['acme', [TOKEN]]]), openPage, metrics, logger },
+    tokens: () => new Map([['acme', [TOKEN]]]),
+    openPage,
+    metrics,
+    logger,
     clock: { now: () => 0 },
     wrongTokens: limitWrongTokens(() => 0),
     wallNow: () => 1_800_000_000_000,

@@ -14,7 +14,11 @@ const matchesRequest = ajv.compile(WALLET_REQUEST_SCHEMA);
 const matchesFailure = ajv.compile(WALLET_FAILURE_SCHEMA);
 
 const aCall = (more: object = {}) => ({
-  ...{ request_id: 'r1', ts: 1, operator_id: 'acme', payload: { meta: { op_id: 'o1' } }, ...more },
+  request_id: 'r1',
+  ts: 1,
+  operator_id: 'acme',
+  payload: { meta: { op_id: 'o1' } },
+  ...more,
 });
 
 test('a call keeps fields that nobody knows, at every level', () => {

@@ -48,7 +48,8 @@ test.each([
 test('a reader ignores fields that it does not know, and takes false for absent [O1]', () => {
   const text = '{"code":"ERROR_CODE_INTERNAL","message":"x","retryable":false,"trace":"7"}';
   expect(parseErrorBody(text)).toEqual({
-    ...{ type: 'error', body: { code: 'ERROR_CODE_INTERNAL', message: 'x', isRetryable: false } },
+    type: 'error',
+    body: { code: 'ERROR_CODE_INTERNAL', message: 'x', isRetryable: false },
   });
 });
 

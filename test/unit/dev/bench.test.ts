@@ -10,7 +10,10 @@ import { decidingMs, lostToRetries, readWorkerLog, transactionsOf } from '../../
 
 describe('rounds of a measurement', () => {
   const run = (round: number, name: string, rate: number, takenByHost = 0): JudgedRun => ({
-    ...{ round, name, rate, takenByHost },
+    round,
+    name,
+    rate,
+    takenByHost,
   });
   const countingOf = (runs: readonly JudgedRun[]) => {
     const counted = countRounds(runs);

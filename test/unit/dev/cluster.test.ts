@@ -12,8 +12,13 @@ import { isObject } from '../../../src/lib/json';
 describe('a line of the watch', () => {
   test('describes a pod', () => {
     expect(readState('MODIFIED|w-1|False|2|2026-11-22T04:00:00Z|137|OOMKilled')).toEqual({
-      ...{ name: 'w-1', isReady: false, restarts: 2, isEnding: true, isGone: false },
-      ...{ exitCode: 137, endedBefore: 'OOMKilled' },
+      name: 'w-1',
+      isReady: false,
+      restarts: 2,
+      isEnding: true,
+      isGone: false,
+      exitCode: 137,
+      endedBefore: 'OOMKilled',
     });
     expect(readState('ADDED|w-1|True|0|||')).toMatchObject({
       isReady: true,
@@ -38,15 +43,13 @@ describe('a line of the watch', () => {
 
 describe('a history of pods', () => {
   const state = (name: string, more: Partial<PodState> = {}): PodState => ({
-    ...{
-      name,
-      isReady: true,
-      restarts: 0,
-      isEnding: false,
-      isGone: false,
-      exitCode: undefined,
-      endedBefore: '',
-    },
+    name,
+    isReady: true,
+    restarts: 0,
+    isEnding: false,
+    isGone: false,
+    exitCode: undefined,
+    endedBefore: '',
     ...more,
   });
   const both = [state('a'), state('b')];

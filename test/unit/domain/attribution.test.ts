@@ -71,8 +71,12 @@ describe('a line of attributions', () => {
   test('names all its faults at once [B1] [B2]', () => {
     expect(
       faultsOf({
-        ...{ round_id: '', promo_player_ref: 'a b', feed_id: 7, brand: null, operator_id: 'bravo' },
-        ...{ feed: 'acme' },
+        round_id: '',
+        promo_player_ref: 'a b',
+        feed_id: 7,
+        brand: null,
+        operator_id: 'bravo',
+        feed: 'acme',
       }),
     ).toEqual([
       'round_id is empty',

@@ -15,16 +15,28 @@ const PROMOTED = 'system/2/0';
 const ARRIVED = 'system/1/1';
 
 const shown = (after: number, more: Partial<Generation> = {}): Generation => ({
-  ...{ generation: 1, state: 'shown', after, lineage: HERE, since: '-infinity' },
+  generation: 1,
+  state: 'shown',
+  after,
+  lineage: HERE,
+  since: '-infinity',
   ...more,
 });
 const filling = (after: number, more: Partial<Generation> = {}): Generation => ({
-  ...{ generation: 2, state: 'filling', after, lineage: HERE, since: '-infinity' },
+  generation: 2,
+  state: 'filling',
+  after,
+  lineage: HERE,
+  since: '-infinity',
   ...more,
 });
 const planOf = (generations: readonly Generation[], more: Partial<FoldState> = {}) =>
   planStep({
-    ...{ generations, lineage: HERE, horizon: 100, turn: 'shown', reach: ({ after }) => after + 30 },
+    generations,
+    lineage: HERE,
+    horizon: 100,
+    turn: 'shown',
+    reach: ({ after }) => after + 30,
     ...more,
   });
 
@@ -36,7 +48,11 @@ test('without a generation the first one begins, and after retired ones it has a
 describe('a slice of the shown generation', () => {
   test('goes as far as its span reaches, and no further than the horizon', () => {
     expect(planOf([shown(10)])).toEqual({
-      ...{ kind: 'slice', of: shown(10), upTo: 40, shows: false, isOnAnotherServer: false },
+      kind: 'slice',
+      of: shown(10),
+      upTo: 40,
+      shows: false,
+      isOnAnotherServer: false,
     });
     expect(planOf([shown(90)])).toMatchObject({ upTo: 100 });
   });
@@ -56,7 +72,9 @@ describe('a slice of the shown generation', () => {
 describe('where rows of another store arrived', () => {
   test('another generation begins beside the shown one', () => {
     expect(planOf([shown(10)], { lineage: ARRIVED })).toEqual({
-      ...{ kind: 'begin', generation: 2, reason: ARRIVAL_REASON },
+      kind: 'begin',
+      generation: 2,
+      reason: ARRIVAL_REASON,
     });
   });
 

@@ -9,16 +9,28 @@ const INTERVAL_MS = 250;
 const SLICE_MS = 100;
 
 const GENERATION: Generation = {
-  ...{ generation: 1, state: 'shown', after: -1, lineage: '' },
+  generation: 1,
+  state: 'shown',
+  after: -1,
+  lineage: '',
   since: '-infinity',
 };
 
 function aSlice(restMs: number, isCaughtUp: boolean, ms = SLICE_MS): Stepped {
   return {
-    ...{ kind: 'slice', of: GENERATION, upTo: 8_191 },
-    ...{ shows: false, isOnAnotherServer: false, rows: 5_000, newestAt: null, ms },
-    ...{ wasCut: false, wasShortened: false },
-    ...{ restMs, isCaughtUp, isFilling: false },
+    kind: 'slice',
+    of: GENERATION,
+    upTo: 8_191,
+    shows: false,
+    isOnAnotherServer: false,
+    rows: 5_000,
+    newestAt: null,
+    ms,
+    wasCut: false,
+    wasShortened: false,
+    restMs,
+    isCaughtUp,
+    isFilling: false,
   };
 }
 

@@ -14,8 +14,13 @@ import { aConnection } from '../../support/builders';
 
 const SOURCE = { topic: 't', partition: 0 };
 const envelope: Envelope = {
-  ...{ value: null, payload: { type: 'json', bytes: null }, claims: [], offset: 7, key: null },
-  ...{ headers: [], timestamp: '0' },
+  value: null,
+  payload: { type: 'json', bytes: null },
+  claims: [],
+  offset: 7,
+  key: null,
+  headers: [],
+  timestamp: '0',
 };
 /** Connections whose numbers are far apart, next to one another, and as large as the store's can be. */
 const connections: (Connection | null)[] = [null];
@@ -23,7 +28,12 @@ for (const no of [1, 2, 3, 7, 8, 15, 16, 17, 127, 128, 129, 2_048, 2_049, 2 ** 3
   connections.push({ ...aConnection({}, { id: `c-${no}` }), no });
 
 const answerOf = (decision: Decision, kind: Answer['kind'], connection: Connection | null): Answer => ({
-  ...{ envelope, connection, eventId: 'e', kind, faults: [], decision },
+  envelope,
+  connection,
+  eventId: 'e',
+  kind,
+  faults: [],
+  decision,
 });
 
 const outcomes = [ACCEPTED, ...REASONS.map(({ name }) => outcomeOf(name))];
@@ -104,7 +114,11 @@ it('a duplicate is counted by the transports of both deliveries, and whether its
   const answers = pairs.flatMap(({ firstTransport, transport, contentDiffers }, index) => {
     const connection = { ...aConnection(), transport };
     const decision: Decision = {
-      ...{ type: 'duplicate', first: ACCEPTED, firstTransport, contentDiffers, redelivered: false },
+      type: 'duplicate',
+      first: ACCEPTED,
+      firstTransport,
+      contentDiffers,
+      redelivered: false,
     };
     return Array.from({ length: 1 + index }, () => answerOf(decision, 'bet', connection));
   });
@@ -122,7 +136,12 @@ it('gauges that are set at the scrape cover the partitions that this worker has 
   const lookUps = { hit: 5, miss: 2, failure: 1 };
   const undecided = { ...SOURCE, failures: 3, because: 'x' };
   const standing = (partition: number, more: Partial<PartitionStatus>): PartitionStatus => ({
-    ...{ topic: 't', partition, lag: 0, waitsSince: null, undecided: null, ...more },
+    topic: 't',
+    partition,
+    lag: 0,
+    waitsSince: null,
+    undecided: null,
+    ...more,
   });
   let standings = [
     standing(0, { lag: 7, waitsSince: Date.now() - 60_000 }),
@@ -184,7 +203,9 @@ it('redeliveries and dead letters do not count as verdicts', async () => {
   ]);
   const letters = DEAD_LETTER_REASONS.map(
     ({ name }): Decision => ({
-      ...{ type: 'unstored', deadLetter: name, redelivered: false },
+      type: 'unstored',
+      deadLetter: name,
+      redelivered: false,
     }),
   );
   const { of, lines } = await observed(

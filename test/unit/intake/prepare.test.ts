@@ -17,7 +17,10 @@ const NOT_NOW = { type: 'unavailable', error: new Error('the registry is away') 
 
 function envelope(payload: Envelope['payload'], ...claims: readonly string[]): Envelope {
   return {
-    ...{ value: Buffer.from('v'), payload, claims, offset: 0 },
+    value: Buffer.from('v'),
+    payload,
+    claims,
+    offset: 0,
     key: null,
     headers: [],
     timestamp: '0',

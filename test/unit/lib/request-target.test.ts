@@ -51,9 +51,18 @@ async function bothForms(port: number, path: string, method = 'GET'): Promise<(n
 async function webhook(more: Partial<ServerDeps> = {}): Promise<number> {
   const never = () => new Promise<IntakeResult>(() => undefined);
   const server = await serveWebhook(0, {
-    ...{ intake: { decideRequest: never }, rehearse: never, secretsOf: () => [], publishVerdicts: null },
-    ...{ logger, metrics: makeMetrics('webhook'), clock: systemClock, now: Date.now },
-    ...{ slots: 2, maxEvents: 500, maxBytes: 1_024, trustedProxies: [] },
+    intake: { decideRequest: never },
+    rehearse: never,
+    secretsOf: () => [],
+    publishVerdicts: null,
+    logger,
+    metrics: makeMetrics('webhook'),
+    clock: systemClock,
+    now: Date.now,
+    slots: 2,
+    maxEvents: 500,
+    maxBytes: 1_024,
+    trustedProxies: [],
     limits: { connections: 100, perAddress: 100 },
     ...more,
   });
@@ -91,7 +100,8 @@ test('the console', async () => {
       urls.push(url);
       return { status: 200, headers: {}, body: '' };
     },
-    ...{ addresses: makeAddresses([]), logger },
+    addresses: makeAddresses([]),
+    logger,
   });
   closing.push(() => close(1_000));
   await bothForms(port, '/event?feed=acme&id=e-1');
@@ -108,7 +118,8 @@ test('the sandbox', async () => {
         return { status: 200, body: '{}', headers: {} };
       },
     },
-    ...{ openapi: '{}', logger },
+    openapi: '{}',
+    logger,
   });
   closing.push(close);
   expect(await bothForms(port, '/readyz')).toEqual([200, 200]);

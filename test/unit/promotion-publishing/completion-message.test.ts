@@ -25,9 +25,22 @@ test('a message without a field, or with an id of another form, does not fit the
 });
 
 const ENTRY: OutboxEntry = {
-  ...{ entryNo: 1, operatorNo: 1, operatorId: 'acme', completionId: 'ab', change: 'completed' },
-  ...{ promotionId: 'p', version: 1, type: 'bet_count', window: 'once', startsAt: null, endsAt: null },
-  ...{ playerRef: 'p-1', ordinal: 7, attempt: 1, changeNo: null, changedAt: '' },
+  entryNo: 1,
+  operatorNo: 1,
+  operatorId: 'acme',
+  completionId: 'ab',
+  change: 'completed',
+  promotionId: 'p',
+  version: 1,
+  type: 'bet_count',
+  window: 'once',
+  startsAt: null,
+  endsAt: null,
+  playerRef: 'p-1',
+  ordinal: 7,
+  attempt: 1,
+  changeNo: null,
+  changedAt: '',
 };
 
 test('the key is the id of the completion, whatever happens to it and to its player [S10]', () => {

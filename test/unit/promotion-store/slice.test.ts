@@ -58,8 +58,12 @@ const race = (id: string, ...fields: string[]) =>
   [`id: ${id}`, 'type: leaderboard', 'points: [{ counts: bet, points: 1 }]', ...fields].join(', ');
 const countedOf = (...flows: readonly string[]) =>
   definitionsOf(...flows).map((definition, place) => ({
-    ...{ promotionNo: place + 1, version: 1, promotion: compilePromotion(definition) },
-    ...{ since: null, until: null, removedAt: null },
+    promotionNo: place + 1,
+    version: 1,
+    promotion: compilePromotion(definition),
+    since: null,
+    until: null,
+    removedAt: null,
   }));
 const at = (text: string) => BigInt(Date.parse(text)) * 1_000n;
 

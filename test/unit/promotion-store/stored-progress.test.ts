@@ -2,7 +2,9 @@
 import { DamageList, valuesText } from '../../../src/promotion-store/stored-progress';
 
 const row = (value: bigint, more: { item?: string; currency?: string } = {}) => ({
-  ...{ item: '', currency: '', value },
+  item: '',
+  currency: '',
+  value,
   ...more,
 });
 

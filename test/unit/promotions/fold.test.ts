@@ -446,8 +446,13 @@ describe('refunds and completions', () => {
 
   test('the id of a completion is the hash of its key, which a store can compute [P12]', () => {
     const key = {
-      ...{ operatorId: 'acme', promotionId: 'x', version: 1, playerRef: 'p', window: 'once' },
-      ...{ ordinal: 1, attempt: 1 },
+      operatorId: 'acme',
+      promotionId: 'x',
+      version: 1,
+      playerRef: 'p',
+      window: 'once',
+      ordinal: 1,
+      attempt: 1,
     };
     // printf 'acme\0x\0001\0p\0once\0001\0001\0' | sha256sum | cut -c 1-32
     expect(completionIdOf(key)).toBe('b702e6531c50d33cc39dbdbbf29c8739');

@@ -33,12 +33,15 @@ const duplicateOf = (
 ): Extract<Decision, { type: 'duplicate' }> => ({
   type: 'duplicate',
   first: reason === null ? ACCEPTED : outcomeOf(reason),
-  ...{ firstTransport: 'kafka', contentDiffers, redelivered: false },
+  firstTransport: 'kafka',
+  contentDiffers,
+  redelivered: false,
 });
 const decided = (reason: Reason): Extract<Decision, { type: 'decided' }> => ({
   type: 'decided',
   outcome: outcomeOf(reason),
-  ...{ counted: false, redelivered: false },
+  counted: false,
+  redelivered: false,
 });
 
 const STORED = REASONS.filter(({ name }) => name !== 'no_idempotency_key');
@@ -49,8 +52,12 @@ it.each(STORED)(
     expect(told(decided(name))).toMatchObject({ verdict, needs_new_event_id: true });
     for (const differs of [false, true])
       expect(told(duplicateOf(name, differs))).toMatchObject({
-        ...{ verdict: 'duplicate', reason: null, needs_new_event_id: true },
-        ...{ first_verdict: verdict, first_reason: name, content_differs: differs },
+        verdict: 'duplicate',
+        reason: null,
+        needs_new_event_id: true,
+        first_verdict: verdict,
+        first_reason: name,
+        content_differs: differs,
       });
   },
 );
@@ -62,8 +69,12 @@ it('a corrected event may keep its event_id if the first one had no usable id', 
 
 it('a duplicate of an accepted event needs no action, unless its content differs', () => {
   expect(told(duplicateOf(null, false))).toEqual({
-    ...{ verdict: 'duplicate', reason: null, remedy: null },
-    ...{ first_verdict: 'accepted', first_reason: null, content_differs: false },
+    verdict: 'duplicate',
+    reason: null,
+    remedy: null,
+    first_verdict: 'accepted',
+    first_reason: null,
+    content_differs: false,
   });
   expect(told(duplicateOf(null, true))).toMatchObject({
     remedy: 'Give each event its own event_id.',

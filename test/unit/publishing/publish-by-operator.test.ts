@@ -8,7 +8,10 @@ import { makePublishByOperator } from '../../../src/publishing/verdict-topic';
 import { aConnection } from '../../support/builders';
 
 const answerOf = (connection: PublishedAnswer['connection'], eventId = 'e-1'): PublishedAnswer => ({
-  ...{ offset: 1, connection, eventId, faults: [] },
+  offset: 1,
+  connection,
+  eventId,
+  faults: [],
   decision: { type: 'decided', outcome: outcomeOf('bad_amount'), counted: false, redelivered: false },
 });
 

@@ -13,7 +13,9 @@ import { makePublishing } from '../../../src/webhook/verdict-queues';
 import { aConnection } from '../../support/builders';
 
 const answerOf = (operator: string, offset: number): PublishedAnswer => ({
-  ...{ offset, connection: aConnection({ id: operator }, { id: `of-${operator}` }), eventId: `e-${offset}` },
+  offset,
+  connection: aConnection({ id: operator }, { id: `of-${operator}` }),
+  eventId: `e-${offset}`,
   faults: [],
   decision: { type: 'decided', outcome: outcomeOf('bad_amount'), counted: false, redelivered: false },
 });

@@ -68,7 +68,9 @@ function reversal(code: string): Reversed {
 function expectedFields({ kind, brand, amountMinor, currency, roundId }: Fields) {
   const isLong = roundId !== null && Buffer.byteLength(roundId) > 1_000;
   return {
-    ...{ kind, brand, currency: currency?.code ?? null },
+    kind,
+    brand,
+    currency: currency?.code ?? null,
     amount: amountMinor === null || currency === null ? null : toMajor(amountMinor, currency.scale),
     round_id: isLong ? null : roundId,
     ...(isLong && { round_key: idKey(roundId).toString('hex') }),
@@ -86,7 +88,8 @@ const answer: fc.Arbitrary<PublishedAnswer> = fc
     offset,
     connection: fc.constantFrom(...CONNECTIONS),
     isAccepted: fc.boolean(),
-    ...{ fields, recordKey },
+    fields,
+    recordKey,
     decidedAt: fc.constantFrom(null, 0n, 1_795_740_000_123_456n),
     reversed: fc.constantFrom(undefined, undefined, [], [reversal('EUR'), reversal('JPY')]),
   })
@@ -96,7 +99,8 @@ const answer: fc.Arbitrary<PublishedAnswer> = fc
     decision: {
       type: 'decided',
       outcome: isAccepted ? ACCEPTED : outcomeOf('bad_amount'),
-      ...{ counted: false, redelivered: false },
+      counted: false,
+      redelivered: false,
     },
   }));
 
@@ -248,7 +252,10 @@ it('sends no message for a dead letter', async () => {
 it('no verdict of a test connection is published [C11]', async () => {
   const outcome = { type: 'decided', outcome: ACCEPTED, counted: true, redelivered: false } as const;
   const of = (connection: PublishedAnswer['connection'], eventId: string): PublishedAnswer => ({
-    ...{ offset: 0, connection, eventId, faults: [] },
+    offset: 0,
+    connection,
+    eventId,
+    faults: [],
     decision: outcome,
   });
   const sent = await published([of(aConnection({}, { test: true }), 'test'), of(aConnection(), 'real')]);

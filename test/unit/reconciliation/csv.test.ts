@@ -34,13 +34,20 @@ describe('the first line', () => {
 describe('a line', () => {
   test('has its columns in the order of the head, and others are ignored', () => {
     expect(lineOf('amount,kind,event_id,occurred_at', '1.00,bet,e-1,1970-01-01T00:00:01Z')).toMatchObject({
-      ...{ eventId: 'e-1', kind: 'bet', occurredAtMicros: 1_000_000n, place: null, event: null, faults: [] },
+      eventId: 'e-1',
+      kind: 'bet',
+      occurredAtMicros: 1_000_000n,
+      place: null,
+      event: null,
+      faults: [],
     });
   });
 
   test('has the place of its record, and partition 0 where none is named', () => {
     expect(lineOf('event_id,topic,partition,offset', 'e-1,events,3,77').place).toEqual({
-      ...{ topic: 'events', partition: 3, offset: 77 },
+      topic: 'events',
+      partition: 3,
+      offset: 77,
     });
     expect(lineOf('topic,offset', 'events,77').place).toEqual({ topic: 'events', partition: 0, offset: 77 });
     expect(lineOf('event_id,topic,offset', 'e-1,events,minus one').place).toBeNull();
@@ -48,7 +55,9 @@ describe('a line', () => {
 
   test('an unknown kind and a wrong time are left out, and the id counts', () => {
     expect(lineOf('event_id,kind,occurred_at', 'e-1,bonus,yesterday')).toMatchObject({
-      ...{ eventId: 'e-1', kind: null, occurredAtMicros: null },
+      eventId: 'e-1',
+      kind: null,
+      occurredAtMicros: null,
     });
   });
 
@@ -85,7 +94,9 @@ describe('a line', () => {
 
   test('without an id keeps the place and the kind, by which it may be found', () => {
     expect(lineOf('event_id,kind,topic,offset', ',bet,events,5')).toMatchObject({
-      ...{ eventId: null, kind: 'bet', place: { topic: 'events', partition: 0, offset: 5 } },
+      eventId: null,
+      kind: 'bet',
+      place: { topic: 'events', partition: 0, offset: 5 },
     });
   });
 });

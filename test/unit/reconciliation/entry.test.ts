@@ -8,11 +8,16 @@ const SOURCE = { topic: 'events', partition: 2, offset: 9 };
 
 test('an event has its verdict of now, its kind, its time and its faults', () => {
   expect(entryOf(aBet({ event_id: 'e-1', occurred_at: '1970-01-01T00:00:01Z' }))).toMatchObject({
-    ...{ eventId: 'e-1', kind: 'bet', occurredAtMicros: 1_000_000n, place: null, faults: [] },
+    eventId: 'e-1',
+    kind: 'bet',
+    occurredAtMicros: 1_000_000n,
+    place: null,
+    faults: [],
     event: { type: 'keyed', refusal: null },
   });
   expect(entryOf(aBet({ amount: 'x' }))).toMatchObject({
-    ...{ event: { refusal: { reason: 'bad_amount' } }, faults: [{ reason: 'bad_amount' }] },
+    event: { refusal: { reason: 'bad_amount' } },
+    faults: [{ reason: 'bad_amount' }],
   });
 });
 
@@ -30,7 +35,10 @@ test('an object with one more field is an event, and a faulty one', () => {
 
 test('without a usable id an entry has its place and its fault [F2]', () => {
   expect(entryOf({ ...without(aBet(), 'event_id'), source: SOURCE })).toMatchObject({
-    ...{ eventId: null, event: null, place: SOURCE, faults: [{ field: '/event_id' }] },
+    eventId: null,
+    event: null,
+    place: SOURCE,
+    faults: [{ field: '/event_id' }],
   });
   expect(readEntry(Buffer.from('{'), SEVERAL)).toMatchObject({ eventId: null, place: null });
 });
@@ -42,7 +50,9 @@ describe('the place of a record', () => {
     ['the largest partition', 'events', 2 ** 31 - 1, '9007199254740991'],
   ])('of %s is valid', (_, topic, partition, offset) => {
     expect(placeOf(topic, partition, offset)).toEqual({
-      ...{ topic, partition: Number(partition), offset: Number(offset) },
+      topic,
+      partition: Number(partition),
+      offset: Number(offset),
     });
   });
 

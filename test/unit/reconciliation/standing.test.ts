@@ -23,7 +23,9 @@ const BET = entryOf(aBet({ event_id: 'e-1' }));
 const standing = (found: Trace, entry = BET) => standingOf(entry, found, NO_TAGS);
 const ABSENT: Trace = { type: 'absent' };
 const firstOf = (reason: (typeof REASONS)[number]['name'] | null, differs = false): Trace => ({
-  ...{ type: 'duplicate', eventId: 'e-1', differs },
+  type: 'duplicate',
+  eventId: 'e-1',
+  differs,
   first: reason === null ? ACCEPTED : outcomeOf(reason),
 });
 
@@ -44,7 +46,9 @@ describe('an event that nobody received', () => {
 
   test('has no id, so it cannot be looked up', () => {
     expect(standing(ABSENT, entryOf({ brand: 'main' }))).toMatchObject({
-      ...{ state: 'unidentified', action: 'correct', needsNewEventId: false },
+      state: 'unidentified',
+      action: 'correct',
+      needsNewEventId: false,
     });
   });
 });
@@ -52,8 +56,13 @@ describe('an event that nobody received', () => {
 describe('an event that was decided', () => {
   test('as accepted needs nothing', () => {
     expect(standing(firstOf(null))).toEqual({
-      ...{ eventId: 'e-1', state: 'accepted', reason: null, action: 'none', remedy: null },
-      ...{ contentDiffers: false, details: [] },
+      eventId: 'e-1',
+      state: 'accepted',
+      reason: null,
+      action: 'none',
+      remedy: null,
+      contentDiffers: false,
+      details: [],
     });
   });
 
@@ -66,7 +75,10 @@ describe('an event that was decided', () => {
 
   test('with other content needs a new id, also where it was accepted', () => {
     expect(standing(firstOf(null, true))).toMatchObject({
-      ...{ state: 'accepted', action: 'correct', contentDiffers: true, needsNewEventId: true },
+      state: 'accepted',
+      action: 'correct',
+      contentDiffers: true,
+      needsNewEventId: true,
     });
   });
 
@@ -89,7 +101,10 @@ test('a record that is not decided yet waits', () => {
 
 test('a record without a key is corrected, and may keep the id that it gets [V3]', () => {
   expect(standing({ type: 'without_key' })).toMatchObject({
-    ...{ state: 'rejected', reason: 'no_idempotency_key', action: 'correct', needsNewEventId: false },
+    state: 'rejected',
+    reason: 'no_idempotency_key',
+    action: 'correct',
+    needsNewEventId: false,
   });
 });
 
@@ -101,7 +116,10 @@ describe('an entry whose id an earlier one has', () => {
 
   test('with other content needs an id of its own', () => {
     expect(repeated(missing, 4, true)).toMatchObject({
-      ...{ repeatOf: 4, action: 'correct', contentDiffers: true, needsNewEventId: true },
+      repeatOf: 4,
+      action: 'correct',
+      contentDiffers: true,
+      needsNewEventId: true,
     });
   });
 
@@ -115,6 +133,7 @@ test('the published fields leave out what does not apply', () => {
   const accepted: Standing = standing(firstOf(null));
   expect(Object.keys(standingFields(accepted))).toEqual(['event_id', 'state', 'reason', 'action', 'remedy']);
   expect(standingFields(standing(firstOf(null, true)))).toMatchObject({
-    ...{ needs_new_event_id: true, content_differs: true },
+    needs_new_event_id: true,
+    content_differs: true,
   });
 });

@@ -7,8 +7,13 @@ import { SEVERAL } from '../domain/world';
 
 const entryOf = (json: unknown) => readEntry(bytesOf(json), SEVERAL);
 const ACCEPTED: Standing = {
-  ...{ eventId: 'e-1', state: 'accepted', reason: null, action: 'none', remedy: null },
-  ...{ contentDiffers: false, details: [] },
+  eventId: 'e-1',
+  state: 'accepted',
+  reason: null,
+  action: 'none',
+  remedy: null,
+  contentDiffers: false,
+  details: [],
 };
 const MISSING: Standing = { ...ACCEPTED, state: 'never_received', action: 'resend' };
 const REJECTED: Standing = { ...ACCEPTED, state: 'rejected', reason: 'malformed', action: 'correct' };

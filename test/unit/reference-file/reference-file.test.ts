@@ -19,7 +19,9 @@ test.each<[string, (string | number[])[], number, number, number, string]>([
   expect(read(...parts)).toEqual({
     faults: [
       {
-        ...{ line, column, path: '' },
+        line,
+        column,
+        path: '',
         message: `The file is not UTF-8: byte ${byte}, ${value}, belongs to no character.`,
         remedy: 'Save it as UTF-8.',
       },

@@ -20,7 +20,8 @@ test.each([
   ['they are late', { completeSince: null, upTo: NOW - 10 * 60_000 - 1 }, /more than 10 minutes behind/],
 ])('where %s, all figures are from the views, and the report says why', (_, rollups, note) => {
   expect(planned(TODAY - 30 * DAY_MS, UTC, rollups)).toMatchObject({
-    ...{ sources: ['views', 'views'], notes: [expect.stringMatching(note)] },
+    sources: ['views', 'views'],
+    notes: [expect.stringMatching(note)],
   });
 });
 

@@ -36,7 +36,8 @@ describe('the span', () => {
 
   test('ends now at the latest', () => {
     expect(spanOf({ from: NOW - HOUR_MS, to: NOW + DAY_MS }, UTC, NOW)).toEqual({
-      ...{ from: NOW - HOUR_MS, to: NOW },
+      from: NOW - HOUR_MS,
+      to: NOW,
     });
   });
 

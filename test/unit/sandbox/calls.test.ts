@@ -13,7 +13,13 @@ import { parseErrorBody, serviceErrorOf } from '../../support/read-error-body';
 
 const NOW = 1_795_740_000_000;
 const operator: SandboxOperator = {
-  ...{ id: 'acme', isActive: true, keys: [], players: null, brands: null, walletFile: null, intake: null },
+  id: 'acme',
+  isActive: true,
+  keys: [],
+  players: null,
+  brands: null,
+  walletFile: null,
+  intake: null,
 };
 const key = { id: 'k', isReadOnly: false, secretFile: '' };
 const keys: KnownKeys = new Map([['k', { operator, key, secret: 's' }]]);
@@ -124,16 +130,17 @@ describe('an order', () => {
 
 describe('a launch that comes again', () => {
   const session: SandboxSession = {
-    ...{
-      sessionId: 's',
-      operatorId: 'acme',
-      token: 't',
-      player: 'p',
-      game: 'g',
-      currency: 'EUR',
-      brand: null,
-    },
-    ...{ promoPlayerRef: null, state: 'open', launchNo: 1, until: NOW + 1 },
+    sessionId: 's',
+    operatorId: 'acme',
+    token: 't',
+    player: 'p',
+    game: 'g',
+    currency: 'EUR',
+    brand: null,
+    promoPlayerRef: null,
+    state: 'open',
+    launchNo: 1,
+    until: NOW + 1,
   };
   const request = { token: 't', player: 'p', game: 'g', currency: 'EUR' };
   const stepOf = (more: Partial<SandboxSession>, other: object = {}) => {

@@ -94,7 +94,13 @@ test.each(['wallet.yaml', 'wallet-minimal.yaml'])('rounds can be played by the p
   const parsed = parseProfile(example(name), name);
   if ('faults' in parsed) throw new Error(JSON.stringify(parsed.faults));
   const values = {
-    ...{ player: 'p', token: 't', currency: 'EUR', exponent: '2', round: 'r', game: 'g', amount: '100' },
+    player: 'p',
+    token: 't',
+    currency: 'EUR',
+    exponent: '2',
+    round: 'r',
+    game: 'g',
+    amount: '100',
   };
   const payloadOf = (action: 'debit' | 'credit' | 'rollback', more: Record<string, string>) => {
     const made = makeCall(parsed.profile, { action, opId: 'op', values: { ...values, ...more } });

@@ -17,9 +17,21 @@ import type { CallState } from '../../../src/wallet/call-change';
 const MOST_STEPS = 200;
 
 const aPlan = (more: Partial<RoundPlan> = {}): RoundPlan => ({
-  ...{ roundId: 'r', key: 'k', player: 'p', token: 't', game: 'g', brand: null, currency: 'EUR', scale: 2 },
-  ...{ bets: ['100'], wins: ['250'], isVoid: false, isClosed: true },
-  ...{ isAuthenticated: false, isAtomic: false, occurredAt: '2026-11-27T10:00:00.000Z' },
+  roundId: 'r',
+  key: 'k',
+  player: 'p',
+  token: 't',
+  game: 'g',
+  brand: null,
+  currency: 'EUR',
+  scale: 2,
+  bets: ['100'],
+  wins: ['250'],
+  isVoid: false,
+  isClosed: true,
+  isAuthenticated: false,
+  isAtomic: false,
+  occurredAt: '2026-11-27T10:00:00.000Z',
   ...more,
 });
 
@@ -99,8 +111,12 @@ test('a round ends settled, refunded or refused as a whole, or people look at it
     fc.property(
       fc
         .record({
-          ...{ bets: amounts(1), wins: amounts(0), isVoid: fc.boolean(), isClosed: fc.boolean() },
-          ...{ isAuthenticated: fc.boolean(), isAtomic: fc.boolean() },
+          bets: amounts(1),
+          wins: amounts(0),
+          isVoid: fc.boolean(),
+          isClosed: fc.boolean(),
+          isAuthenticated: fc.boolean(),
+          isAtomic: fc.boolean(),
         })
         .map((plan) =>
           plan.isAtomic
@@ -236,8 +252,16 @@ describe('a round', () => {
       { eventId: 'r-k-settled', kind: 'settled', amount: '1.00' },
     ]);
     expect(JSON.parse(eventJson(plan, { eventId: 'e', kind: 'bet', amount: '1.00' }))).toEqual({
-      ...{ spec: 'promo.event.v1', event_id: 'e', brand: 'red', player_ref: 'p', kind: 'bet', round_id: 'r' },
-      ...{ game: { id: 'g' }, amount: '1.00', currency: 'EUR', occurred_at: '2026-11-27T10:00:00.000Z' },
+      spec: 'promo.event.v1',
+      event_id: 'e',
+      brand: 'red',
+      player_ref: 'p',
+      kind: 'bet',
+      round_id: 'r',
+      game: { id: 'g' },
+      amount: '1.00',
+      currency: 'EUR',
+      occurred_at: '2026-11-27T10:00:00.000Z',
     });
   });
 });

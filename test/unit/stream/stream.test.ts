@@ -222,7 +222,12 @@ function setUp(options: {
     return source.listener;
   };
   return {
-    ...{ clock, source, stream, decided, state, metrics },
+    clock,
+    source,
+    stream,
+    decided,
+    state,
+    metrics,
     async assign(...partitions: number[]) {
       if (source.listener === null) await stream.start();
       listener().onAssigned(partitions.map(partition));
@@ -682,21 +687,27 @@ describe('a decided record', () => {
       })),
     ).toEqual([
       {
-        ...{
-          offset: 5,
-          value: Buffer.from('v'),
-          key: Buffer.from('k'),
-          headers,
-          timestamp: '9223372036854775807',
-        },
+        offset: 5,
+        value: Buffer.from('v'),
+        key: Buffer.from('k'),
+        headers,
+        timestamp: '9223372036854775807',
         payload: { type: 'value', value: 7 },
       },
       {
-        ...{ offset: 9, value: null, key: null, headers: [], timestamp: '-1' },
+        offset: 9,
+        value: null,
+        key: null,
+        headers: [],
+        timestamp: '-1',
         payload: { type: 'json', bytes: null },
       },
       {
-        ...{ offset: 10, value: Buffer.from('a batch'), key: null, headers: [], timestamp: '0' },
+        offset: 10,
+        value: Buffer.from('a batch'),
+        key: null,
+        headers: [],
+        timestamp: '0',
         payload: { type: 'undecodable', because: 'it is damaged' },
       },
     ]);

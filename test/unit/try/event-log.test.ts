@@ -9,19 +9,30 @@ import { aBet, bytesOf } from '../../support/builders';
 
 const ALL = { after: 0, limit: 100 };
 const decidedAs = (outcome = ACCEPTED): Decision => ({
-  ...{ type: 'decided', outcome, counted: true, redelivered: false },
+  type: 'decided',
+  outcome,
+  counted: true,
+  redelivered: false,
 });
 function answerOf(eventId: string, decision = decidedAs(), value: Buffer | null = bytesOf(aBet())): Answer {
   const payload =
     value === null ? ({ type: 'not_json' } as const) : ({ type: 'json', bytes: value } as const);
   return {
     envelope: { value, payload, claims: [], offset: 0, key: null, headers: [], timestamp: '0' },
-    ...{ connection: null, eventId, kind: 'bet', faults: [], decision, fields: NO_FIELDS },
+    connection: null,
+    eventId,
+    kind: 'bet',
+    faults: [],
+    decision,
+    fields: NO_FIELDS,
   };
 }
 const MALFORMED = decidedAs(outcomeOf('malformed'));
 const DUPLICATE: Decision = {
-  ...{ type: 'duplicate', first: ACCEPTED, firstTransport: 'webhook', contentDiffers: false },
+  type: 'duplicate',
+  first: ACCEPTED,
+  firstTransport: 'webhook',
+  contentDiffers: false,
   redelivered: false,
 };
 
@@ -52,7 +63,10 @@ test('an empty list has counts of 0, and the time of its begin', () => {
   expect(makeLog().list()).toEqual({
     since: '1970-01-01T00:00:00.000Z',
     counts: { accepted: 0, rejected: 0, skipped: 0, duplicate: 0, refused_requests: 0 },
-    ...{ last: 0, listed: 0, matched: 0, events: [] },
+    last: 0,
+    listed: 0,
+    matched: 0,
+    events: [],
   });
 });
 
@@ -62,8 +76,14 @@ test('an event is listed with its number, time, verdict, remedy and content', ()
   log.add('hook', [answerOf('e-1', MALFORMED, Buffer.from('{"amount":1.00}'))]);
   expect(list().events).toMatchObject([
     {
-      ...{ no: 1, received_at: '1970-01-01T00:00:01.500Z', connection_id: 'hook', event_id: 'e-1' },
-      ...{ verdict: 'rejected', reason: 'malformed', remedy: expect.any(String), event_bytes: 15 },
+      no: 1,
+      received_at: '1970-01-01T00:00:01.500Z',
+      connection_id: 'hook',
+      event_id: 'e-1',
+      verdict: 'rejected',
+      reason: 'malformed',
+      remedy: expect.any(String),
+      event_bytes: 15,
       sentence: expect.stringContaining('malformed'),
     },
   ]);

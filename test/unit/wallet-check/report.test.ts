@@ -79,7 +79,9 @@ test('a JUnit report has one test case a result, whatever texts a wallet sends',
       const [, suite] = elements;
       expect(count('testcase')).toBe(results.length);
       expect(suite?.attributes).toMatchObject({
-        ...{ tests: String(results.length), errors: '0', failures: String(count('failure')) },
+        tests: String(results.length),
+        errors: '0',
+        failures: String(count('failure')),
         skipped: String(count('skipped')),
       });
       const times = elements.flatMap(({ attributes: { time } }) => time ?? []);

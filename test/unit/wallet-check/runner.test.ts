@@ -27,9 +27,19 @@ const action = (path: string): ActionProfile => ({
 });
 
 const PROFILE: WalletProfile = {
-  ...{ baseUrl: 'http://wallet', operatorId: 'acme', keyId: 'k', idempotencyHeader: 'i', headers: new Map() },
-  ...{ ts: 'rfc3339', amounts: 'minor', game: 'g', signing: null, unsupported: new Map(), connections: 2 },
-  ...{ catalogue: null, tokenEndpoint: null },
+  baseUrl: 'http://wallet',
+  operatorId: 'acme',
+  keyId: 'k',
+  idempotencyHeader: 'i',
+  headers: new Map(),
+  ts: 'rfc3339',
+  amounts: 'minor',
+  game: 'g',
+  signing: null,
+  unsupported: new Map(),
+  connections: 2,
+  catalogue: null,
+  tokenEndpoint: null,
   actions: new Map<WalletAction, ActionProfile>([
     ['balance', action('/balance')],
     ['debit', action('/debit')],
@@ -41,7 +51,10 @@ const PROFILE: WalletProfile = {
 };
 
 const reply = (body: unknown, status = 200): WalletReply => ({
-  ...{ type: 'http', status, headers: {}, ms: 3 },
+  type: 'http',
+  status,
+  headers: {},
+  ms: 3,
   body: Buffer.from(JSON.stringify(body)),
 });
 const failed = (code: string) => reply({ status: 'error', error: { code } });
@@ -62,7 +75,10 @@ function walletInMemory(special: (path: string, payload: string, calls: number) 
 }
 
 const scenario = (...steps: readonly Step[]): Scenario => ({
-  ...{ id: 'a-scenario', rule: '8: a rule', must: 'It holds.', steps },
+  id: 'a-scenario',
+  rule: '8: a rule',
+  must: 'It holds.',
+  steps,
 });
 
 function run(
@@ -214,7 +230,10 @@ test('no report holds a token whose slashes are escaped [O10]', async () => {
   const token = 'c2Vz/c2lvbg';
   const written = JSON.stringify({ status: 'ok', token }).replaceAll('/', String.raw`\/`);
   const wallet = walletInMemory(() => ({
-    ...{ type: 'http', status: 500, headers: {}, ms: 3 },
+    type: 'http',
+    status: 500,
+    headers: {},
+    ms: 3,
     body: Buffer.from(written),
   }));
   const results = await run([scenario(sendOne(debit('bet')))], wallet.transport, {

@@ -63,7 +63,9 @@ function profileWith(more: string): WalletProfile {
 
 const sendOne = (more: string, options: Partial<TransportOptions> = {}) =>
   connectWallet(profileWith(more), SECRET, NEVER).call({
-    ...{ opId: 'op-1', path: '/debit', payload: JSON.stringify(PAYLOAD) },
+    opId: 'op-1',
+    path: '/debit',
+    payload: JSON.stringify(PAYLOAD),
     ...options,
   });
 
@@ -76,11 +78,16 @@ const envelopeOf = ({ body }: Seen) => {
 test('a call has the headers of the contract and those of the profile', async () => {
   await sendOne('headers: { X-Tenant: acme, user-agent: check }');
   expect(seen[0]?.headers).toMatchObject({
-    ...{ 'x-api-key-id': 'key-1', 'x-idempotency': 'op-1', 'x-tenant': 'acme', 'user-agent': 'check' },
+    'x-api-key-id': 'key-1',
+    'x-idempotency': 'op-1',
+    'x-tenant': 'acme',
+    'user-agent': 'check',
     'content-type': 'application/json',
   });
   expect(envelopeOf(seen[0]!)).toMatchObject({
-    ...{ request_id: seen[0]?.headers['x-request-id'], operator_id: 'acme', payload: PAYLOAD },
+    request_id: seen[0]?.headers['x-request-id'],
+    operator_id: 'acme',
+    payload: PAYLOAD,
   });
 });
 
@@ -163,7 +170,11 @@ test('a wallet that falls silent ends the check at its limit of time, and fails 
   const profile = profileWith('limits: { seconds: 1 }');
   const began = performance.now();
   const results = await runScenarios(scenariosFor(profile), {
-    ...{ profile, clock: systemClock, stop: NEVER, run: 'run', progress: () => undefined },
+    profile,
+    clock: systemClock,
+    stop: NEVER,
+    run: 'run',
+    progress: () => undefined,
     transport: connectWallet(profile, SECRET, NEVER, 300),
   });
   expect(performance.now() - began).toBeLessThan(10_000);

@@ -124,7 +124,9 @@ describe('Retry-After', () => {
   ])('that has %s', (_, headers, expected) => {
     const limited = aReply(failureBody('ERROR_CODE_RATE_LIMITED'), { status: 429, headers });
     expect(interpretReply('credit', limited)).toEqual({
-      ...{ type: 'retry', code: 'ERROR_CODE_RATE_LIMITED', retryAfterMs: expected },
+      type: 'retry',
+      code: 'ERROR_CODE_RATE_LIMITED',
+      retryAfterMs: expected,
     });
     const bare = aReply('', { status: 503, headers });
     expect(interpretReply('credit', bare)).toMatchObject({ cause: 'bare_status', retryAfterMs: expected });

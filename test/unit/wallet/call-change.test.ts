@@ -14,7 +14,10 @@ const SILENCE: WalletAnswer = interpretReply('debit', { type: 'nothing', cause: 
 const OK: WalletAnswer = { type: 'ok', body: { balance: 'of a player' } };
 const attempt = (answer: WalletAnswer, at = NOW) => ({ sentAt: at, endedAt: at + 10, answer });
 const call = (more: Partial<StoredCall> = {}): StoredCall => ({
-  ...{ opId: 'op-1', action: 'debit', values: { player: 'p', amount: '5' }, history: null },
+  opId: 'op-1',
+  action: 'debit',
+  values: { player: 'p', amount: '5' },
+  history: null,
   ...more,
 });
 
@@ -27,7 +30,9 @@ test('a bet without an answer is resent, and then followed by one rollback of it
     if (state === 'open') expect(change.following).toBeNull();
     else
       expect(change.following).toEqual({
-        ...{ opId: 'op-1.rollback', action: 'rollback', dueAt: NOW + 10 },
+        opId: 'op-1.rollback',
+        action: 'rollback',
+        dueAt: NOW + 10,
         payload: '{"original":"op-1","player":"p","meta":{"op_id":"op-1.rollback"}}',
         values: { player: 'p', amount: '5', original: 'op-1' },
         contentHash: expect.stringMatching(/^[0-9a-f]{64}$/),

@@ -124,13 +124,16 @@ describe('a reconcile [O6]', () => {
 
 test.each(BRIEF)('a %s without an answer is given up: nothing is uncertain [O6]', (action) => {
   expect(play({ action, answer: always(SILENCE) })).toMatchObject({
-    ...{ attempts: [{}, {}, {}], end: { type: 'give_up' } },
+    attempts: [{}, {}, {}],
+    end: { type: 'give_up' },
   });
 });
 
 describe('Retry-After', () => {
   const asking = (retryAfterMs: number): WalletAnswer => ({
-    ...{ type: 'retry', code: 'ERROR_CODE_RATE_LIMITED', retryAfterMs },
+    type: 'retry',
+    code: 'ERROR_CODE_RATE_LIMITED',
+    retryAfterMs,
   });
   test.each([
     ['longer than the backoff is kept', 30_000, 30_000],
@@ -139,7 +142,8 @@ describe('Retry-After', () => {
   ])('%s', (_, asked, expected) => {
     const attempt = { sentAt: START, endedAt: START + 10, answer: asking(asked) };
     expect(nextStep({ action: 'credit' }, [attempt], START + 10)).toEqual({
-      ...{ type: 'send', at: START + 10 + expected },
+      type: 'send',
+      at: START + 10 + expected,
     });
   });
 

@@ -23,18 +23,24 @@ const profileOf = (profile: Json) => {
 
 /** A valid value of each key that differs from the one in FULL. Others take the text `other`. */
 const OTHERS: Readonly<Record<string, unknown>> = {
-  ...{ base_url: 'http://other', headers: { H: 'other' }, ts: 'unix_s', amounts: 'major', method: 'POST' },
-  ...{ encoding: 'base64', content: '{{path}}{{body}}', path: '/other', exponent: 3, requests: 11 },
-  ...{
-    connections: 3,
-    scheme: 'hmac-sha512',
-    timestamp_header: 'T2',
-    seconds: 11,
-    url: 'http://other/e',
-    body: { a: 2 },
-    values: ['other'],
-    changing: ['other'],
-  },
+  base_url: 'http://other',
+  headers: { H: 'other' },
+  ts: 'unix_s',
+  amounts: 'major',
+  method: 'POST',
+  encoding: 'base64',
+  content: '{{path}}{{body}}',
+  path: '/other',
+  exponent: 3,
+  requests: 11,
+  connections: 3,
+  scheme: 'hmac-sha512',
+  timestamp_header: 'T2',
+  seconds: 11,
+  url: 'http://other/e',
+  body: { a: 2 },
+  values: ['other'],
+  changing: ['other'],
   payload: { ...ACTION.payload, more: 'other' },
 };
 /** It has one allowed value. */

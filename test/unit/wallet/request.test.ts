@@ -49,7 +49,9 @@ describe('the request', () => {
 
   test('is signed over the content that the profile names', () => {
     const signing = {
-      ...{ ...A_SIGNING, prefix: 'v1=', timestampHeader: 'X-Timestamp' },
+      ...A_SIGNING,
+      prefix: 'v1=',
+      timestampHeader: 'X-Timestamp',
       content: '{{timestamp}}.{{ method }}.{{path}}.{{request_id}}.{{body}}',
     };
     const { headers, body } = request({ signing }, send, () => Buffer.from('key'));

@@ -26,7 +26,11 @@ const ACCEPTED = { verdict: 'accepted', reason: null, code: 0 } as const;
 /** Accepts all of them. */
 const accepted = (envelopes: readonly Envelope[]): IntakeResult => ({
   answers: envelopes.map((envelope) => ({
-    ...{ envelope, connection, eventId: `e-${envelope.offset}`, kind: 'bet', faults: [] },
+    envelope,
+    connection,
+    eventId: `e-${envelope.offset}`,
+    kind: 'bet',
+    faults: [],
     decision: { type: 'decided', outcome: ACCEPTED, counted: true, redelivered: false },
   })),
   undecided: null,
@@ -48,7 +52,10 @@ async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Parti
     metrics,
     clock: systemClock,
     now: Date.now,
-    ...{ slots: 2, maxEvents: 500, maxBytes: 1024 ** 2, trustedProxies: [] },
+    slots: 2,
+    maxEvents: 500,
+    maxBytes: 1024 ** 2,
+    trustedProxies: [],
     limits: { connections: 1_000, perAddress: 500 },
     ...more,
   });
@@ -477,7 +484,10 @@ describe('a webhook that closes', () => {
 
 describe('reconciliation', () => {
   const scope = {
-    ...{ connection, referenceVersion: 1, connectionNos: [connection.no], ownsTopic: true },
+    connection,
+    referenceVersion: 1,
+    connectionNos: [connection.no],
+    ownsTopic: true,
   };
   const path = '/v1/reconcile/hook';
 
@@ -518,7 +528,10 @@ describe('reconciliation', () => {
         reconciler: {
           reconcile: async (_, entries) =>
             entries.map(({ eventId }) => ({
-              ...{ ...standing, eventId, contentDiffers: false, remedy: 'x'.repeat(10_000) },
+              ...standing,
+              eventId,
+              contentDiffers: false,
+              remedy: 'x'.repeat(10_000),
             })),
         },
       },

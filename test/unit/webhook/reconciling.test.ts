@@ -12,7 +12,10 @@ const reconciling = makeReconciling(
       reconcile: async (_, entries) => entries.map((entry) => standingOf(entry, { type: 'absent' }, NO_TAGS)),
     },
     scopeOf: async () => ({
-      ...{ connection, referenceVersion: 1, connectionNos: [connection.no], ownsTopic: true },
+      connection,
+      referenceVersion: 1,
+      connectionNos: [connection.no],
+      ownsTopic: true,
     }),
   },
   systemClock,

@@ -339,7 +339,12 @@ test('settings are shown with their effective values, and without secrets', () =
 it('compares Kafka only with partitions of its own cluster [U9]', () => {
   const of = (cluster: string | null) => ({
     ...at,
-    ...{ decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 1, cluster },
+    decidedUpTo: 9,
+    recordsRead: 9,
+    became: 9,
+    deadLetters: 0,
+    idleSeconds: 1,
+    cluster,
   });
   const all = [of('A'), of('B'), of(null)];
   expect(onCluster(all, 'B').map(({ cluster }) => cluster)).toEqual(['B', null]);

@@ -6,15 +6,28 @@ import { type Damage, inspect, type StoredPartition, storedTopics } from '../../
 import { StoreError } from '../../../../src/postgres/errors';
 
 const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
-  ...{ topic: 't', partition: 0, decidedUpTo: 10, isRecreated: false, records: 10, offsets: 10, gaps: [] },
+  topic: 't',
+  partition: 0,
+  decidedUpTo: 10,
+  isRecreated: false,
+  records: 10,
+  offsets: 10,
+  gaps: [],
   ...more,
 });
 const position = (more: Partial<Position> = {}): Position => ({
-  ...{ topic: 't', partition: 0, low: 0, high: 12, committed: 10 },
+  topic: 't',
+  partition: 0,
+  low: 0,
+  high: 12,
+  committed: 10,
   ...more,
 });
 const damage = (more: Partial<Damage> = {}): Damage => ({
-  ...{ invariant: 'I3', what: 'it differs', where: ['acme', 'r-1'], inAll: 1 },
+  invariant: 'I3',
+  what: 'it differs',
+  where: ['acme', 'r-1'],
+  inAll: 1,
   ...more,
 });
 const told = (partition: StoredPartition, at: Position[], passed: [string, Readable][] = []) =>

@@ -11,7 +11,9 @@ function world(read: () => Promise<WalletBacklog>) {
   const metrics = makeMetrics('worker');
   const time = { now: 0 };
   const scrape = makeWalletGauges({
-    ...{ read, metrics, clock: { now: () => time.now } },
+    read,
+    metrics,
+    clock: { now: () => time.now },
     logger: pino({}, { write: (line: string) => lines.push(line) }),
   });
   const served = () => metrics.registry.getSingleMetricAsString('promo_intake_wallet_calls_unresolved');

@@ -133,11 +133,19 @@ describe('events', () => {
       { line: 1, event_id: 'a', verdict: 'accepted', reason: null, faults: [] },
       { line: 2, event_id: bet.event_id, verdict: 'accepted', reason: null, faults: [] },
       {
-        ...{ line: 3, event_id: bet.event_id, verdict: 'duplicate', reason: null, faults: [] },
-        ...{ first_line: 2, content_differs: true },
+        line: 3,
+        event_id: bet.event_id,
+        verdict: 'duplicate',
+        reason: null,
+        faults: [],
+        first_line: 2,
+        content_differs: true,
       },
       {
-        ...{ line: 4, event_id: null, verdict: 'rejected', reason: 'no_idempotency_key' },
+        line: 4,
+        event_id: null,
+        verdict: 'rejected',
+        reason: 'no_idempotency_key',
         faults: [
           {
             reason: 'no_idempotency_key',

@@ -17,7 +17,11 @@ const letter = (more: Partial<Listed> = {}): Listed => ({
   sourceTimestampMs: Date.parse('2026-11-22T10:00:00Z'),
   origin: 't/0@7 1795341600000',
   writtenMs: Date.parse('2026-11-22T10:00:01Z'),
-  ...{ bytes: 9, detail: null, partition: 3, offset: 4, ...more },
+  bytes: 9,
+  detail: null,
+  partition: 3,
+  offset: 4,
+  ...more,
 });
 const counts = new Map([['unclaimed', 1]]);
 
@@ -41,7 +45,8 @@ test('the detail of a record is read from its header, up to a length', () => {
   const headers = ['topic', 'partition', 'offset', 'timestamp', 'reason', 'detail'] as const;
   const values = ['t', '0', '7', '1', 'unclaimed', 'd'.repeat(10_000)];
   const record = {
-    ...{ timestamp: '1', value: null },
+    timestamp: '1',
+    value: null,
     headers: headers.map((each, place): Header => [LETTER_HEADERS[each], Buffer.from(values[place] ?? '')]),
   };
   expect(readLetter(record)?.detail).toBe('d'.repeat(400));
@@ -70,7 +75,11 @@ describe('a dead letter to send back', () => {
       'dead-letter-reason': 'unclaimed',
     };
     const record = {
-      ...{ key: Buffer.from('k'), ...aValue(Buffer.from(text)), claims: [], offset: 1, timestamp: '2000' },
+      key: Buffer.from('k'),
+      ...aValue(Buffer.from(text)),
+      claims: [],
+      offset: 1,
+      timestamp: '2000',
       payload: { type: 'json', bytes: Buffer.from(text) } as const,
       headers: [
         ...headers,

@@ -10,8 +10,12 @@ import { makeLogger } from '../../../../src/telemetry/logger';
 import { aValue, streamRecord } from '../../../support/chunk';
 
 const bounds = (more: object = {}) => ({
-  ...{ partition: undefined, fromOffset: undefined, toOffset: undefined },
-  ...{ sinceMs: undefined, untilMs: undefined, ...more },
+  partition: undefined,
+  fromOffset: undefined,
+  toOffset: undefined,
+  sinceMs: undefined,
+  untilMs: undefined,
+  ...more,
 });
 const positions = [
   { topic: 't', partition: 0, low: 10, committed: 90 },

@@ -38,20 +38,32 @@ describe('the fast way takes [F1] [F8]', () => {
       player_ref: 'p',
     });
     const fields = {
-      ...{ kind: 'bet', brand: 'main', playerRef: 'p', roundId: 'r', gameId: 'g' },
-      ...{ amountMinor: 1050n, currency: currencyOf('EUR'), occurredAtMicros: 1_795_262_400_250_000n },
+      kind: 'bet',
+      brand: 'main',
+      playerRef: 'p',
+      roundId: 'r',
+      gameId: 'g',
+      amountMinor: 1050n,
+      currency: currencyOf('EUR'),
+      occurredAtMicros: 1_795_262_400_250_000n,
     };
     expect(scanned(event)).toEqual({ eventId: 'e', brand: 'main', hasGame: true, fields });
     expect(scanned({ ...event, kind: 'deposit' })).toEqual({
-      ...{ eventId: 'e', brand: 'main', hasGame: true },
+      eventId: 'e',
+      brand: 'main',
+      hasGame: true,
       fields: { ...fields, kind: 'deposit', roundId: null, gameId: null },
     });
     expect(scanned({ ...event, kind: 'login' })).toEqual({
-      ...{ eventId: 'e', brand: 'main', hasGame: true },
+      eventId: 'e',
+      brand: 'main',
+      hasGame: true,
       fields: { ...fields, kind: 'login', roundId: null, gameId: null, amountMinor: null, currency: null },
     });
     expect(scanned(without(event, 'game', 'brand'))).toEqual({
-      ...{ eventId: 'e', brand: undefined, hasGame: false },
+      eventId: 'e',
+      brand: undefined,
+      hasGame: false,
       fields: { ...fields, brand: null, gameId: null },
     });
   });

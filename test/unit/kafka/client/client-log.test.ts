@@ -7,7 +7,9 @@ beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
 const entry = (message: string, more: Partial<LogEntry> = {}): LogEntry => ({
-  ...{ namespace: 'Connection', level: logLevel.ERROR, label: 'ERROR' },
+  namespace: 'Connection',
+  level: logLevel.ERROR,
+  label: 'ERROR',
   log: { timestamp: new Date().toISOString(), message },
   ...more,
 });

@@ -28,7 +28,10 @@ function setUp() {
     ({ topic, partition }, because) => changes.push(`${topic}/${partition} ${because}`),
   );
   return {
-    ...{ refused, out, lines, changes },
+    refused,
+    out,
+    lines,
+    changes,
     /** Begins a fetch after this time. */
     fetchAfter(ms: number) {
       now += ms;

@@ -332,8 +332,10 @@ describe('a batch that cannot be read', () => {
       encodeBatch({ attributes: TRANSACTIONAL, producerId: 1n, records: [{ value: text('aborted') }] }),
       encodeBatch({ ...marker, firstOffset: 1 }),
       encodeBatch({
-        ...{ attributes: TRANSACTIONAL, producerId: 1n },
-        ...{ firstOffset: 2, records: [{ value: text('committed') }] },
+        attributes: TRANSACTIONAL,
+        producerId: 1n,
+        firstOffset: 2,
+        records: [{ value: text('committed') }],
       }),
     ];
     const { records } = await readFetch(Buffer.concat(bytes), [{ producerId: 1n, firstOffset: 0 }]);
