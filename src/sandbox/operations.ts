@@ -124,7 +124,8 @@ function whyNoBrand({ brands }: SandboxOperator, { brand }: LaunchRequest): Sand
       ? undefined
       : refuse('invalid_request', 'brand is present, and the operator has one brand; leave it out');
   if (brand !== undefined && brands.includes(brand)) return undefined;
-  return refuse('invalid_request', 'brand names none of the brands of the operator');
+  const fault = brand === undefined ? 'brand is missing' : 'brand is none of the operator';
+  return refuse('invalid_request', `${fault}; its brands: ${brands.join(', ')}`);
 }
 
 /** The same for bodies with the same values, in whatever order their fields come. */

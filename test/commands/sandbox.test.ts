@@ -201,7 +201,14 @@ describe('a launch', () => {
   test('names a brand where the operator has several', async () => {
     const key = { key: 'globex-key' };
     expect((await sandbox.call(LAUNCH, aLaunch({ brand: 'red' }), key)).status).toBe(200);
-    expect((await sandbox.call(LAUNCH, aLaunch(), key)).status).toBe(400);
+    for (const [brand, fault] of [
+      [undefined, 'brand is missing'],
+      ['green', 'brand is none of the operator'],
+    ] as const)
+      expect(await sandbox.call(LAUNCH, aLaunch({ brand }), key)).toMatchObject({
+        status: 400,
+        message: expect.stringContaining(`${fault}; its brands: red, blue`),
+      });
   });
 
   test('with a token of another operator is another session', async () => {
