@@ -6,7 +6,7 @@ import type { Reference } from '../domain/reference';
 import type { Decision } from '../domain/verdict/decide';
 import { PANIC } from '../domain/verdict/judge';
 import { type Ledger, type LedgerBatch, questionsOf } from '../ledger/decide-batch';
-import { StoreBehind } from '../ledger/failures';
+import { PartsBehind } from '../ledger/failures';
 import type { PublishedFacts } from '../ledger/published-facts';
 import type { NumberedPartition, PartitionItems } from '../ledger/statements/find';
 import { at } from '../lib/at';
@@ -161,8 +161,8 @@ export function makeJudgeAndDecide({
       const answers = completeAnswers(unanswered, decisions, facts);
       return ranges.map(({ from, to }) => answers.slice(from, to));
     } catch (error) {
-      if (!(error instanceof StoreBehind)) throw error;
-      throw new HeldUp(new Map([[error.part, { before: 0, reason: error }]]));
+      if (!(error instanceof PartsBehind)) throw error;
+      throw new HeldUp(new Map([...error.parts].map(([part, reason]) => [part, { before: 0, reason }])));
     } finally {
       for (const end of checked) end(isCommitted);
     }

@@ -19,7 +19,7 @@ import { newRound, type Round } from '../domain/verdict/round';
 import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
-import { StaleReference, StoreBehind } from './failures';
+import { PartsBehind, StaleReference, StoreBehind } from './failures';
 import { type PublishedFacts, readFacts } from './published-facts';
 import type { PartitionItems } from './statements/find';
 import * as find from './statements/find';
@@ -131,9 +131,9 @@ export function makeLedger(
         );
       } catch (error) {
         // The store may have been replaced: by a standby, a restored backup or an empty database.
-        if (error instanceof StoreBehind || error instanceof StaleReference) playerKeys.forget();
+        if (error instanceof PartsBehind || error instanceof StaleReference) playerKeys.forget();
         // The store may have lost the number itself.
-        if (error instanceof StoreBehind) for (const { partition } of parts) numbers.delete(keyOf(partition));
+        if (error instanceof PartsBehind) for (const { partition } of parts) numbers.delete(keyOf(partition));
         throw error;
       }
     },
@@ -155,7 +155,7 @@ const FEW_EVENTS = 1_000;
  * @param stepEnded called at the end of each step, to measure it
  * @param playerKeys kept from batch to batch
  * @throws StaleReference where newer reference data is in force: judge again
- * @throws StoreBehind where the store has lost decisions from before the batch
+ * @throws PartsBehind where the store has lost decisions from before the batch
  * @throws LostRace, StoreError: see failures.ts
  */
 export async function decideBatch(
@@ -228,14 +228,13 @@ async function decideUnderLocks(
   const feedLocks = batch.contended ? lock.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = isFar || isSmall ? lockAndNumber(questions.rounds.all) : null;
   if (isFar) report(batch.whenSent?.questions);
-  const [{ locked, inForce }, decided] = await Promise.all([
+  const [{ locked: found, inForce }, decided] = await Promise.all([
     locking,
     find.findDecidedEvents(session, questions.events),
     feedLocks,
     locksAtOnce,
   ]);
-  for (const [part, { decidedUpTo }] of locked.entries())
-    if (decidedUpTo < (batch.parts[part]?.expectedUpTo ?? 0)) throw new StoreBehind(decidedUpTo, part);
+  const locked = withoutLoss(batch.parts, found);
   if (!isSameVersion(inForce, batch.reference))
     throw new StaleReference(`version ${inForce.version} is in force`);
 
@@ -294,6 +293,21 @@ async function decideUnderLocks(
   );
   stepEnded('decide');
   return { decisions, facts, changed: Promise.all(sent), writes };
+}
+
+/** @throws PartsBehind where the store has lost decisions */
+function withoutLoss(
+  parts: readonly PartitionItems[],
+  found: readonly (find.PartitionOffsets | null)[],
+): find.PartitionOffsets[] {
+  const locked: find.PartitionOffsets[] = [];
+  const behind = new Map<number, StoreBehind>();
+  for (const [place, offsets] of found.entries())
+    if (offsets === null || offsets.decidedUpTo < (parts[place]?.expectedUpTo ?? 0))
+      behind.set(place, new StoreBehind(offsets?.decidedUpTo ?? 0));
+    else locked.push(offsets);
+  if (behind.size > 0) throw new PartsBehind(behind);
+  return locked;
 }
 
 /** Made here: a function that is made in `decideUnderLocks` keeps the data of its batch until the answer. */

@@ -20,15 +20,21 @@ export class LostRace extends Error {
  */
 export class StoreBehind extends Undecided {
   override readonly name: string = 'StoreBehind';
-  /**
-   * @param decidedUpTo the store still has the decisions of the partition before this offset
-   * @param part the place of the partition in its batch
-   */
-  constructor(
-    readonly decidedUpTo: number,
-    readonly part = 0,
-  ) {
+  /** @param decidedUpTo the store still has the decisions of the partition before this offset */
+  constructor(readonly decidedUpTo: number) {
     super(`the store has lost decided events from offset ${decidedUpTo} on`);
+  }
+}
+
+/**
+ * The store has lost decisions of some partitions of a batch. It names all of them at once: a restored store
+ * is behind in many, and the rest of the batch is judged again once.
+ */
+export class PartsBehind extends Undecided {
+  override readonly name = 'PartsBehind';
+  /** @param parts by the place of the partition in its batch; at least one */
+  constructor(readonly parts: ReadonlyMap<number, StoreBehind>) {
+    super(`the store has lost decided events of ${parts.size} partitions of the batch`);
   }
 }
 

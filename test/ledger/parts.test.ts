@@ -284,6 +284,29 @@ describe('a batch of several partitions', () => {
     expect(sent).toEqual([3]);
   });
 
+  test('is decided without all partitions that the store is behind in, in one further attempt [U1] [U3]', async () => {
+    let attempts = 0;
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          attempts++;
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    const behind = (partition: number) => ({ ...part('acme', partition, [aBet()]), expectedUpTo: partition });
+    const parts = [behind(1), part('acme', 0, [aBet()]), behind(2), behind(3), behind(4)];
+    expect(await decide(worker, ...parts)).toEqual([
+      ['StoreBehind'],
+      ['accepted'],
+      ['StoreBehind'],
+      ['StoreBehind'],
+      ['StoreBehind'],
+    ]);
+    expect(attempts).toBe(2);
+  });
+
   test('is left to its partitions where nothing shows which one is in trouble [U3]', async () => {
     const worker = store.writer();
     await withClient(store.url, async (foreign) => {

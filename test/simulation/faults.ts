@@ -121,6 +121,8 @@ const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 export class Coverage {
   readonly reached = new Map<Point, number>();
   private readonly hits = new Map<string, number>();
+  /** How often the store had lost decisions of several partitions of a batch. */
+  behindInSeveral = 0;
 
   count(point: Point): void {
     this.reached.set(point, (this.reached.get(point) ?? 0) + 1);

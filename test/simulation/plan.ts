@@ -66,6 +66,11 @@ export interface SimulationPlan {
   readonly faults: FaultPlan;
   /** When the offsets of the group are set back; null for never. */
   readonly rewindAtMs: number | null;
+  /**
+   * When an older store is restored, shortly before records arrive in all partitions at once. The next
+   * batches then have several partitions that it is behind in. Null for never.
+   */
+  readonly restoreAtMs: number | null;
 }
 
 /** Records, requests and faults that are left out of a run, to find the smallest run that still fails. */
@@ -151,10 +156,12 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       ...(needs.idle && { laterMs: IDLE_MS }),
     };
   });
+  const hasRestore = !isCrowd && !isBacklog && needs.idle !== true && makeRandom(seed * 7 + 15).chance(0.3);
   const recreatedEvents = makeRecreatedEvents(makeRandom(seed * 7 + 6));
   const partitions = firstLogs.map((log, place): SimulatedPartition => {
     const recreated = recreatedEvents(places[place]?.connections ?? []);
-    return { ...log, recreated: recreated.filter(() => !without.records.has(number++)) };
+    const second = hasRestore && { first: log.entries.length >> 1, laterMs: RESTORE_AT_MS + 500 };
+    return { ...log, ...second, recreated: recreated.filter(() => !without.records.has(number++)) };
   });
   const webhook = makeRequests(makeRandom(seed * 7 + 12), needs.webhook === true, partitions).filter(
     () => !without.records.has(number++),
@@ -165,11 +172,14 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     requests: webhook,
     ...ofPods(makeRandom(seed * 7 + 13), webhook.length, needs),
     isTopicPerOperator: makeRandom(seed * 7 + 14).chance(0.5),
-    workers: isCrowd ? 3 : 2 + random.below(2),
-    batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick(isBacklog ? [4, 8] : [4, 20])),
+    workers: isCrowd ? 3 : hasRestore ? 1 : 2 + random.below(2),
+    batchEvents:
+      isCrowd || hasRestore
+        ? 8 + random.below(12)
+        : 1 + random.below(random.pick(isBacklog ? [4, 8] : [4, 20])),
     partitionsAtOnce: (isCrowd || isBacklog ? 2 : 1) + random.below(3),
     betweenRows: isCrowd ? 0.8 : 0.2,
-    fetchMs: isCrowd || isBacklog ? 3 : 30,
+    fetchMs: isCrowd || isBacklog || hasRestore ? 3 : 30,
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
     faults: {
@@ -182,6 +192,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       without: without.faults,
     },
     rewindAtMs: needs.rewind || random.chance(0.1) ? 100 + random.below(1_500) : null,
+    restoreAtMs: hasRestore ? RESTORE_AT_MS : null,
   };
 }
 
@@ -276,6 +287,9 @@ function makeRecreatedEvents(random: Random) {
  */
 const inCrowd = (isEarly: boolean, entries: number) =>
   isEarly ? { first: entries, laterMs: 0 } : { first: 0, laterMs: 2_000 };
+
+/** By then, workers have decided the first records. Records that follow meet a store that is back. */
+const RESTORE_AT_MS = 4_000;
 
 /** Long enough for the worker to check what the store still knows of partitions without new records. */
 const IDLE_MS = STORE_CHECK_MS + 5_000;

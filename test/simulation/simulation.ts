@@ -11,6 +11,7 @@ import type { RecordSource } from '../../src/kafka/port';
 import type { TopicsProducer } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import { type Ledger, makeLedger } from '../../src/ledger/decide-batch';
+import { PartsBehind } from '../../src/ledger/failures';
 import { readDecidedUpTo } from '../../src/ledger/partition-state';
 import { makeReferences } from '../../src/ledger/reference-store';
 import type { Clock } from '../../src/lib/clock';
@@ -119,7 +120,7 @@ class World {
 
   constructor(
     private readonly plan: SimulationPlan,
-    coverage: Coverage,
+    private readonly coverage: Coverage,
     traced: boolean,
     private readonly sabotage: Sabotage,
   ) {
@@ -194,7 +195,12 @@ class World {
     for (let worker = 0; worker < this.plan.workers; worker++) this.startWorker();
     for (let pod = 0; pod < this.plan.pods; pod++) this.startPod();
     this.requests.send();
-    const { rewindAtMs } = this.plan;
+    const { rewindAtMs, restoreAtMs } = this.plan;
+    if (restoreAtMs !== null)
+      this.scheduler.after(restoreAtMs, this.outside, 'restored', () => {
+        this.takeStoreAway(0);
+        this.fallBack(2 + this.random.below(30));
+      });
     if (rewindAtMs !== null)
       this.scheduler.after(rewindAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
     while (!this.isDone()) {
@@ -353,7 +359,10 @@ class World {
       decideBatch: (batch) => {
         const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === BUG);
         if (meets) throw new TypeError('cannot read properties of undefined');
-        return plain.decideBatch(batch);
+        return plain.decideBatch(batch).catch((error: unknown) => {
+          if (error instanceof PartsBehind && error.parts.size > 1) this.coverage.behindInSeveral++;
+          throw error;
+        });
       },
     };
     const intake = makeIntake({
@@ -556,22 +565,7 @@ class World {
         // A worker that waits for nothing of the store at that moment may notice only that its connections
         // are new.
         this.takeStoreAway(this.random.pick([0, 100, 3_000]));
-        const versions = this.store.references.length;
-        const hasLost = this.store.fallBack(
-          1 + this.random.below(this.random.pick([2, 10])),
-          this.monitor.followsSince(),
-        );
-        this.monitor.onFallBack(this.store);
-        this.rewindLostOffsets();
-        // An operator who misses a version applies it again, or applies a newer one.
-        if (this.store.references.length < versions) {
-          const ms = this.random.pick([0, 1_000, 20_000]);
-          this.faults.lasts(ms);
-          this.scheduler.after(ms, this.outside, 'reference data is applied again', () =>
-            this.applyReference(),
-          );
-        }
-        return hasLost;
+        return this.fallBack(1 + this.random.below(this.random.pick([2, 10])));
       }
       case 'rebalance':
         return this.broker.rebalance();
@@ -605,6 +599,22 @@ class World {
         });
         return true;
     }
+  }
+
+  /** The store loses its last transactions. @returns whether it had any */
+  private fallBack(transactions: number): boolean {
+    this.faults.lasts(0);
+    const versions = this.store.references.length;
+    const hasLost = this.store.fallBack(transactions, this.monitor.followsSince());
+    this.monitor.onFallBack(this.store);
+    this.rewindLostOffsets();
+    // An operator who misses a version applies it again, or applies a newer one.
+    if (this.store.references.length < versions) {
+      const ms = this.random.pick([0, 1_000, 20_000]);
+      this.faults.lasts(ms);
+      this.scheduler.after(ms, this.outside, 'reference data is applied again', () => this.applyReference());
+    }
+    return hasLost;
   }
 
   /**

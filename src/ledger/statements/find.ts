@@ -19,7 +19,7 @@ import type { TopicPartition } from '../../lib/topic-partition';
 import { arrays } from '../../postgres/binary-format';
 import { unreadable } from '../../postgres/errors';
 import type { Session } from '../../postgres/transaction';
-import { LOCK_PARTITIONS, LostRace, StoreBehind } from '../failures';
+import { LOCK_PARTITIONS, LostRace } from '../failures';
 
 /** A partition of one Kafka cluster: offsets of different clusters are unrelated. */
 export interface ClusterPartition extends TopicPartition {
@@ -97,19 +97,18 @@ export interface PartitionOffsets {
  * data is in force.
  *
  * @param partitions none for a batch without a partition
- * @returns the offsets of each partition, in the list's order
- * @throws StoreBehind where the store has lost a partition's number, or has assigned it to another one
+ * @returns the offsets of each partition, in the list's order; null where the store has lost the partition's
+ *   number, or has assigned it to another one
  */
 export async function lockPartitions(
   session: Session,
   partitions: readonly NumberedPartition[],
-): Promise<{ locked: PartitionOffsets[]; inForce: ReferenceVersion }> {
+): Promise<{ locked: (PartitionOffsets | null)[]; inForce: ReferenceVersion }> {
   if (partitions.length === 0) return { locked: [], inForce: await referenceInForce(session) };
   const rows = await session.query(LOCK_THESE_PARTITIONS, [arrays.int4(partitions.map(({ no }) => no))]);
-  const locked = partitions.map(({ no, topic, partition, cluster = FIRST_CLUSTER }, part) => {
+  const locked = partitions.map(({ no, topic, partition, cluster = FIRST_CLUSTER }) => {
     const row = rows.find((each) => Number(each[0]) === no);
-    if (row?.[1] !== topic || Number(row[2]) !== partition || row[3] !== cluster)
-      throw new StoreBehind(0, part);
+    if (row?.[1] !== topic || Number(row[2]) !== partition || row[3] !== cluster) return null;
     return { nextOffset: Number(row[4]), decidedUpTo: Number(row[5]) };
   });
   return { locked, inForce: readInForce(rows[0]?.[6]) };
