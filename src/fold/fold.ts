@@ -142,7 +142,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
   let turn: 'shown' | 'filling' = 'shown';
   let nextTimeCheckAt = 0;
   let unsummarizedRows = 0;
-  /** As the last slice of the shown generation found it; false once that adds nothing more. */
+  /** Whether the last slice of the shown generation found the intake behind. */
   let givesWay = false;
 
   async function readGenerations(session: Session): Promise<Generation[]> {
@@ -241,7 +241,7 @@ export function makeFold(store: Store, results: Results, options: FoldOptions): 
     const progress = progressAt(isShown ? upTo : shownIn(found)?.after, found);
     if (isShown)
       givesWay = await isIntakeBehind(session, { rows, newestAt: folded.newestAt, since }, found.horizon);
-    // The shown generation passed its turn: it has all rows, or may add none. Its last finding is too old.
+    // The shown generation had nothing to add in its turn, so its last slice is too old to judge the intake.
     else if (progress.isCaughtUp || wasTurnOfShown) givesWay = false;
     const values = [name, of.generation, upTo, found.lineage, folded.newestAt, progress.isCaughtUp];
     // A month may have been dropped since the generations were read.

@@ -6,14 +6,14 @@ import type { CountedRow } from './ledger-columns';
 import { type CountedScope, readEntriesOfRounds } from './ledger-rows';
 import { finiteMicrosOf } from './times';
 
-/** From its number on, entries of the round count for the player. */
+/** Entries of the round with higher numbers count for this player. */
 interface AttributionChange {
   readonly changeNo: number;
   /** Microseconds since 1970. */
   readonly at: bigint;
   /** Entries of this brand alone; null: of any brand. */
   readonly brand: string | null;
-  /** They differ from an erasure of a player of the round until every generation has counted it. */
+  /** The two differ after an erasure of a player of the round, until every generation has counted it. */
   readonly players: Readonly<Record<Naming, string>>;
 }
 
@@ -48,7 +48,7 @@ const MOVED_ROUNDS: Statement = {
 join promo_store.feeds f on f.feed_no = c.feed_no and f.operator_id = any($3::text[])
 join promo_store.rounds r on r.feed_no = c.feed_no and r.round_key = c.round_key`,
 };
-/** Every other generation is asked for its cursor: it may have to move the same credits. */
+/** Keeps a credit until every generation has passed its erasure: each may have to move the credit. */
 const FORGET: Statement = {
   name: 'promotions_forget_credits',
   text: `delete from promo_store.erased_credits e where e.erased_no <= least($2::bigint, (

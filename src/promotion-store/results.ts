@@ -16,8 +16,8 @@ import { countRanks, HeldRankChanges } from './slice-ranks';
 import { finiteMicrosOf } from './times';
 
 /**
- * So long after a time, every verdict from before it is known. The time of a decision lies some seconds
- * before or after that of the next number, at most.
+ * This long after a time, all verdicts that were decided before it are counted. Verdicts with neighbouring
+ * numbers are decided within some seconds of each other.
  */
 const CERTAIN_AFTER_MICROS = 60_000_000n;
 
@@ -36,9 +36,9 @@ const COLUMNS: Readonly<Record<(typeof TABLES)[number], string>> = {
   promotion_joins: 'player_ref',
 };
 /**
- * Windows that began when history was whole no longer: the older generation has counted all of them. It has
- * counted none of a version that was applied since, nor does a version count windows that another one has
- * taken over.
+ * Windows that began in dropped months. A rebuild cannot count them, so they are copied from the older
+ * generation, which has counted all of their events. Left out are versions that the older generation does not
+ * count, and windows that a later version has taken over.
  */
 const OLDER = `select w.window_no from promo_store.promotion_windows w
 join promo_store.promotion_generations c on c.generation = $1 and c.promotion_no = w.promotion_no and c.version = w.version

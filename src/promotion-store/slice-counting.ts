@@ -128,7 +128,7 @@ export class ChangesByPlayer {
 
 /** Counts rows in the progress of a store. */
 export class SliceCounting extends Counting<CountedVersion> {
-  /** So much progress was looked at by takeFresh. */
+  /** The number of players' progress that takeFresh has returned so far. */
   private lookedAt = 0;
 
   /** Whether a version is a leaderboard. */

@@ -25,8 +25,8 @@ select`,
 const END: Statement = { name: 'rollups_end', text: LAST_DAY_END };
 
 /**
- * Results of the time that history no longer has wholly. Those of the older generation have more. Sums of
- * players go with history.
+ * Results of dropped months. A rebuild cannot count them, so they are copied from the older generation. Sums
+ * of players are not: they end with their month.
  */
 const KEEPS: readonly Statement[] = [
   {

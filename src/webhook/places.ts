@@ -21,7 +21,7 @@ export interface PlacesOptions {
 export interface Place {
   /** Others wait for the place, and its holder is slow. */
   readonly isEvicted: boolean;
-  /** Called once the place is evicted: its holder must then release it soon. Does nothing while it cannot. */
+  /** Called once the place is evicted. The holder then releases it soon, or does nothing while it cannot. */
   onEvicted: () => void;
   /** Further calls do nothing. */
   release(): void;
