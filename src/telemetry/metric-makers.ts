@@ -14,7 +14,7 @@ export const LABELS = {
     'With `undecided` the partition waits, or the webhook answers 503. With `again` the batch met other writers and is decided again at once. With `data` the batch is halved to find the event that fails',
   cause:
     'Postgres (`store`). A topic that refuses verdicts or dead letters (`kafka`). The schema registry (`registry`). A paused topic (`limit`). Missing or unreadable reference data (`reference`). Anything else (`worker`)',
-  step: 'Get a connection of the pool (`connect`). Begin, lock the partition, find decided events, and lock the rounds of a small batch (`find`). Lock the rounds of a large batch (`lock`). Apply the rules (`decide`). Write the rows and commit (`write`)',
+  step: 'Get a connection of the pool (`connect`). Begin, lock the partitions, find decided events, and lock the rounds of a small batch (`find`). Lock the rounds of a large batch (`lock`). Apply the rules (`decide`). Write the rows and commit (`write`)',
   result: 'hit; miss: the registry was asked; failure: the registry did not answer',
   request: 'fetch, produce, or other: joins, heartbeats, commits and look-ups',
   status: 'the HTTP status of the answer; broken_off where the sender aborted the request',
