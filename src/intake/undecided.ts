@@ -46,14 +46,6 @@ export class NotTogether extends Undecided {
   override readonly name = 'NotTogether';
 }
 
-/** The part in front is not decided as a whole. This one is begun again behind it. */
-export class FrontUndecided extends Undecided {
-  override readonly name = 'FrontUndecided';
-  constructor() {
-    super('the records in front are undecided');
-  }
-}
-
 /** The reference data has no such webhook connection, or no longer has it. */
 export class NoSuchConnection extends Undecided {
   override readonly name = 'NoSuchConnection';

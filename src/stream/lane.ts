@@ -17,7 +17,7 @@ import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, publishingRest } from '../publishing/published-answer';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
-import { type DecidedPrefix, type Part, Parts } from './parts';
+import { type Part, Parts } from './parts';
 import { LanePosition, type PartitionStatus } from './position';
 import { type QueueShares, RecordQueue } from './record-queue';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
@@ -210,12 +210,12 @@ export class Lane {
     const { front } = this.parts;
     if (front === undefined) return;
     this.position.onFront(front.envelopes[0]);
-    const { decided, rest } = await this.parts.answered(front);
-    if (decided !== null) {
+    const { toPublish, nextOffset, decidedUpTo, rest } = await this.parts.answered(front);
+    if (nextOffset !== null) {
       // Publishing may take long. Meanwhile the next part is decided, and another one is read ahead.
       if (this.parts.bytesAhead > 0) this.shared.onReady();
-      await this.publish(decided.toPublish);
-      this.advance(decided);
+      await this.publish(toPublish);
+      this.advance(nextOffset, decidedUpTo);
       this.isUntried = false;
     }
     if (rest !== null) throw rest;
@@ -246,7 +246,7 @@ export class Lane {
     await this.retryWait.retry(publish, 'kafka', this.stopping.signal);
   }
 
-  private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {
+  private advance(nextOffset: number, decidedUpTo: number | null): void {
     if (this.isRevoked) return;
     this.retryWait.onDecided();
     this.shared.committer.enqueueCommit(this.position.advance(nextOffset, decidedUpTo));

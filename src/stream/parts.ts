@@ -9,7 +9,7 @@
  */
 import type { Envelope, Section } from '../intake/delivery';
 import type { IntakeResult } from '../intake/intake';
-import { FrontUndecided, mayBeTooLarge, NotTogether } from '../intake/undecided';
+import { mayBeTooLarge, NotTogether } from '../intake/undecided';
 import { asError } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
@@ -29,21 +29,18 @@ export interface Room extends BatchSize {
   decompressedBytes: number;
 }
 
+/** The decided records at the beginning of a part. Also covers a fetch without records. */
 export interface PartResult {
-  /** The decided records, from the first on; null where not even the first record could be decided. */
-  readonly decided: DecidedPrefix | null;
+  readonly toPublish: readonly PublishedAnswer[];
+  /** The offset where the next part begins; null where not even the first record could be decided. */
+  readonly nextOffset: number | null;
+  /** One past the last decided record; null where there is none. */
+  readonly decidedUpTo: number | null;
   /** Why the rest of the records could not be decided; null where none is left. */
   readonly rest: Error | null;
 }
 
-/** The decided records at the beginning of a part. Also covers a fetch without records. */
-export interface DecidedPrefix {
-  readonly toPublish: readonly PublishedAnswer[];
-  /** The offset where the next part begins. */
-  readonly nextOffset: number;
-  /** One past the last decided record; null where there was no record. */
-  readonly decidedUpTo: number | null;
-}
+const NONE_DECIDED = { toPublish: [], nextOffset: null, decidedUpTo: null };
 
 /** The records of one partition in a batch. */
 export class Part implements Section<TopicPartition> {
@@ -140,16 +137,17 @@ export class Parts {
   /**
    * Takes one run of further records: reads and decodes them.
    *
-   * @returns whether the part is in the batch. It has ended where its first record cannot be read, or needs a
-   * schema first
+   * @returns whether the part is in the batch. It has ended where it has no record, and where its first one
+   * cannot be read, or needs a schema first
    */
   async take(part: Part, run: BatchSize, room: Room): Promise<boolean> {
     const most = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
     const before = { events: part.envelopes.length, bytes: part.bytes };
     try {
       const isRead = await this.read(part, most, room.decompressedBytes > 0);
-      // The batch goes on without the partition.
-      if (!isRead && before.events === 0) return this.end(part, null);
+      // Without a record ahead, the queue shows whether the lane is drained once the front is answered.
+      if (part.envelopes.length === 0)
+        return this.end(part, isRead && part === this.front ? { answers: [], undecided: null } : null);
     } catch (error) {
       // The records before these are decided; the next part of the lane meets the error again.
       if (before.events === 0) return this.end(part, { answers: [], undecided: asError(error) });
@@ -205,21 +203,15 @@ export class Parts {
 
   /** Removes the decided records of a part from the queue. */
   private resultOf(part: Part, result: IntakeResult | null): PartResult {
-    if (result === null || !this.parts.includes(part)) return { decided: null, rest: null };
+    if (result === null || !this.parts.includes(part)) return { ...NONE_DECIDED, rest: null };
     const { answers, undecided } = result;
     const isDecided = undecided === null || answers.length > 0;
     this.resize(part.envelopes.length, isDecided ? null : undecided);
-    if (!isDecided) return { decided: null, rest: undecided };
+    if (!isDecided) return { ...NONE_DECIDED, rest: undecided };
     const decidedUpTo = endOf(answers.at(-1)?.envelope);
-    return {
-      decided: {
-        // Publishing may take long, so records kept until then would use memory.
-        toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
-        nextOffset: this.queue.removeUpTo(decidedUpTo),
-        decidedUpTo,
-      },
-      rest: undecided,
-    };
+    // Publishing may take long, so records kept until then would use memory.
+    const toPublish = this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord);
+    return { toPublish, nextOffset: this.queue.removeUpTo(decidedUpTo), decidedUpTo, rest: undecided };
   }
 
   /** @param undecided why no record of the last part could be decided; null where some were */
@@ -246,10 +238,10 @@ export class Parts {
   }
 }
 
-/** @throws FrontUndecided where it is not */
+/** @throws the reason why it is not */
 async function decidedAsAWhole({ result }: Part): Promise<void> {
   const { rest } = await result.promise;
-  if (rest !== null) throw new FrontUndecided();
+  if (rest !== null) throw rest;
 }
 
 export function endOf(last: Pick<Envelope, 'offset'> | undefined): number | null {

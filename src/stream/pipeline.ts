@@ -157,12 +157,7 @@ export class Pipeline {
   }
 
   private async decide(batch: Batch, gathered: readonly Part[]): Promise<void> {
-    const parts = gathered.filter((part) => {
-      if (part.lane.isStopping) return part.lane.end(part, null);
-      if (part.envelopes.length > 0) return true;
-      // No record ahead: once the part in front is answered, the queue shows whether the lane is drained.
-      return part.lane.end(part, part.front ? null : { answers: [], undecided: null });
-    });
+    const parts = gathered.filter((part) => !part.lane.isStopping || part.lane.end(part, null));
     if (parts.length === 0) return;
     const goOn = () => {
       if (batch.state === 'judging') batch.state = 'sent';
@@ -231,7 +226,7 @@ const GUARANTEED_SHARE = 1 / 2;
  * @param lanes in the order of their turns
  * @param areRoundsShared takes a share of each lane, and then runs of the lane that is furthest behind in
  * time. Otherwise takes all records of one lane after the other
- * @returns the parts of the batch, even those that turn out to have no record
+ * @returns the parts of the batch
  */
 async function gather(
   lanes: readonly Lane[],

@@ -2,7 +2,7 @@
 
 import type { Envelope, Section } from '../../src/intake/delivery';
 import { makeRejectLimit } from '../../src/intake/reject-limit';
-import { FrontUndecided, LettersRefused } from '../../src/intake/undecided';
+import { LettersRefused, PayloadUnavailable } from '../../src/intake/undecided';
 import type { TopicPartition } from '../../src/lib/topic-partition';
 import { makeLogger } from '../../src/telemetry/logger';
 import {
@@ -200,8 +200,8 @@ describe('a batch of several partitions', () => {
     }),
     'the records in front of a part are undecided [D2]': () => ({
       worker: store.writer(),
-      troubled: { ...part('acme', 1, [aBet()]), front: Promise.reject(new FrontUndecided()) },
-      answers: ['FrontUndecided'],
+      troubled: { ...part('acme', 1, [aBet()]), front: Promise.reject(new PayloadUnavailable()) },
+      answers: ['PayloadUnavailable'],
     }),
     'a record cannot be decoded now [S3]': () => ({
       worker: store.writer(),

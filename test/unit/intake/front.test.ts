@@ -1,6 +1,5 @@
 /** A batch whose records follow others in flight: judged meanwhile, and sent once those are decided. */
 import { makeIntake } from '../../../src/intake/intake';
-import { FrontUndecided } from '../../../src/intake/undecided';
 import { makeLogger } from '../../../src/telemetry/logger';
 import { aDocument, aReference } from '../../support/builders';
 import { streamRecord } from '../../support/chunk';
@@ -45,7 +44,9 @@ it('is judged while the records in front are decided, and sent behind them [D2]'
 });
 
 it('is sent without the partition whose records in front stay undecided [D2] [U3]', async () => {
-  const { steps, sent, decided } = aBatchBehind(Promise.reject(new FrontUndecided()));
+  const { steps, sent, decided } = aBatchBehind(
+    Promise.reject(new Error('the records in front are undecided')),
+  );
   const undecided = (await decided).map((result) => result.undecided?.message);
   expect(undecided).toEqual([undefined, 'the records in front are undecided']);
   expect(steps).toEqual(['judged', 'judged', 'sent']);
