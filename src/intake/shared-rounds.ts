@@ -6,11 +6,11 @@ import type { Item } from '../domain/verdict/decide';
 
 /** One round of this many is in the sample. */
 const SAMPLED_OF = 16;
-/** The places of the sample. A round keeps its place until another round takes it. */
-const SAMPLED_ROUNDS = 512;
+/** Rounds that are remembered; the one seen first is forgotten first. */
+const MAX_ROUNDS = 512;
 /** A longer id is not remembered: a sender chooses its length. */
 const MAX_ID_LENGTH = 256;
-/** The characters of a round id that choose its place: the last ones, which differ most. */
+/** The characters of a round id that choose the sample: the last ones, which differ most. */
 const HASHED_CHARS = 12;
 /**
  * Rounds are shared where this part of the events that continue a round come by another partition. Without
@@ -28,31 +28,33 @@ export interface SharedRounds {
 }
 
 export function makeSharedRounds(): SharedRounds {
-  /** Rounds with the partitions of their last events. */
-  const sample: { readonly roundId: string; readonly partitionNo: number }[] = [];
+  /** The partition of the last event, by round. */
+  const partitionOf = new Map<string, number>();
   let changing = 0;
   return {
     observe(items) {
       for (const item of items) {
         if (item.type !== 'keyed' || item.source === null) continue;
         const { roundId } = item.fields;
-        if (roundId === null || roundId.length > MAX_ID_LENGTH) continue;
-        const place = hashOf(roundId) % (SAMPLED_ROUNDS * SAMPLED_OF);
-        if (place >= SAMPLED_ROUNDS) continue;
+        if (roundId === null || roundId.length > MAX_ID_LENGTH || !isSampled(roundId)) continue;
         const { partitionNo } = item.source;
-        const before = sample[place];
-        if (before?.roundId === roundId)
-          changing += ((before.partitionNo === partitionNo ? 0 : 1) - changing) * WEIGHT;
-        sample[place] = { roundId, partitionNo };
+        const before = partitionOf.get(roundId);
+        if (before !== undefined) changing += ((before === partitionNo ? 0 : 1) - changing) * WEIGHT;
+        partitionOf.set(roundId, partitionNo);
+        if (partitionOf.size > MAX_ROUNDS)
+          for (const oldest of partitionOf.keys()) {
+            partitionOf.delete(oldest);
+            break;
+          }
       }
     },
     areShared: () => changing >= SHARED_FROM,
   };
 }
 
-function hashOf(roundId: string): number {
+function isSampled(roundId: string): boolean {
   let hash = 0;
   for (let index = Math.max(0, roundId.length - HASHED_CHARS); index < roundId.length; index++)
     hash = (Math.imul(hash, 31) + roundId.charCodeAt(index)) | 0;
-  return hash >>> 0;
+  return (hash >>> 0) % SAMPLED_OF === 0;
 }
