@@ -36,7 +36,7 @@ export const COMPUTING: readonly string[] = ['repository', 'fuzz', 'simulation',
  */
 export const FOLLOWING: readonly string[] = ['stores', 'model', 'dev', 'commands', 'webhook', 'unit'];
 /** Files of these that run at a time. */
-export const FOLLOWING_WORKERS = 3;
+export const FOLLOWING_WORKERS = 4;
 /** The benchmark has the machine to itself. */
 export const BENCH = 'bench';
 /** `make container-test`, which counts as one test, and may be left out. */
