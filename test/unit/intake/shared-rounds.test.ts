@@ -56,6 +56,16 @@ it('notices within a few thousand rounds that the keys of records have changed',
   expect(shared.areShared()).toBe(true);
 });
 
+it.each([0, 123_456, 777_000, 5_000_000])(
+  'notices it within 1,000 events, also of ids that are counted up from %i',
+  (begin) => {
+    const shared = makeSharedRounds();
+    for (let event = 0; event < 1_000; event++)
+      shared.observe([item(`round-${begin + (event >> 2)}`, event % 4, event)]);
+    expect(shared.areShared()).toBe(true);
+  },
+);
+
 it('remembers no round id that is longer than 256 characters, since a sender chooses its length', () => {
   for (const [length, isRemembered] of [
     [256, true],
