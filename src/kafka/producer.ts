@@ -9,7 +9,7 @@ import {
 import { BufferPool } from '../lib/buffer-pool';
 import { inTime, LATE, systemClock } from '../lib/clock';
 import { codecs, MAX_DECOMPRESSED_BYTES } from './client/client';
-import { COMPACTED, KafkaProblem } from './client/errors';
+import { COMPACTED, KafkaProblem, raiseMessageLimit } from './client/errors';
 import { producerOfManyTopics } from './client/patches/many-topics';
 import { EncodedBatch } from './client/patches/produce';
 import { ensureTopic } from './client/topics';
@@ -201,7 +201,7 @@ function producerOf(
     try {
       await request(topic, batches, context);
     } catch (error) {
-      const refusal = recordRefusal(error);
+      const refusal = recordRefusal(topic, error);
       if (refusal === null) throw error;
       for (const smaller of split(batches, encode)) await deliver(topic, smaller, encode, refused, context);
       for (const item of onlyItemOf(batches)) refused.set(item, refusal);
@@ -308,10 +308,11 @@ function onlyItemOf<T>(batches: readonly PartitionBatch<T>[]): readonly T[] {
 /** Errors of brokers that concern single records. The other records of a batch may still be accepted. */
 const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD']);
 
-/** The brokers' message where they refuse a batch because of a record in it; null for every other error. */
-function recordRefusal(error: unknown): string | null {
+/** The brokers' message and its remedy, where they refuse a batch for a record in it; else null. */
+function recordRefusal(topic: string, error: unknown): string | null {
   if (!(error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type))) return null;
-  return error.type === 'INVALID_RECORD' ? `${error.message}. ${COMPACTED}` : error.message;
+  const remedy = error.type === 'INVALID_RECORD' ? COMPACTED : raiseMessageLimit(topic);
+  return `${error.message.replace(/\.$/, '')}. ${remedy}`;
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {

@@ -6,6 +6,7 @@ import { deleteTopics } from '../../dev/servers/topics';
 import { installProduceEncoder } from '../../src/kafka/client/patches/produce';
 import { encodeMessages, makeProducer, type Producer, RecordsRefused } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
+import { messageOf } from '../../src/lib/errors';
 import { readTopic } from '../support/kafka';
 import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
 
@@ -67,6 +68,9 @@ test(
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RecordsRefused);
     const refused = error instanceof RecordsRefused ? [...error.refused.keys()] : [];
+    expect(messageOf(error)).toMatch(
+      new RegExp(`larger than.* Raise max.message.bytes of the topic: kafka-configs.* --topic ${topic} `),
+    );
     expect(messages.flatMap((message, index) => (refused.includes(message) ? [index] : [])).sort()).toEqual([
       40, 41,
     ]);

@@ -298,7 +298,12 @@ describe('a dead-letter topic that refuses', () => {
           ]);
           expect(await world.balance()).toEqual({ records: 4, accepted: 4 });
           const [wait] = worker.logged('partition is undecided');
-          expect(wait).toMatchObject({ partition: 0, waitMs: 1_000 });
+          expect(wait).toMatchObject({
+            ...{ partition: 0, waitMs: 1_000 },
+            error: expect.stringContaining(
+              `--topic ${world.deadLetterTopic} --add-config max.message.bytes=`,
+            ),
+          });
 
           await alterTopic(world.deadLetterTopic, { 'max.message.bytes': '1000000' });
           await world.untilDecided(5, LONG);

@@ -17,6 +17,11 @@ export function noTopic(topic: string): string {
 /** Why a compacted topic takes no verdict or dead letter without a key, and the remedy. */
 export const COMPACTED = 'A compacted topic refuses messages without a key: set its cleanup.policy to delete';
 
+/** The remedy for a message that the brokers refuse as too large. */
+export function raiseMessageLimit(topic: string): string {
+  return `Raise max.message.bytes of the topic: kafka-configs.sh --bootstrap-server BROKERS --alter --topic ${topic} --add-config max.message.bytes=BYTES`;
+}
+
 export function isCompacted(topic: string): string {
   return `Topic ${topic} is compacted. ${COMPACTED}`;
 }
