@@ -645,6 +645,11 @@ describe('publish', () => {
     },
   );
 
+  test('names the topic before it sends to one that nobody named', async () => {
+    const { errors } = await run(['publish', '-'], kafka(), '');
+    expect(errors).toMatch(/^-: sending to the default topic promo\.event\.v1; --topic names another\n/);
+  });
+
   test('reports a line that the broker refuses, and sends the others once', async () => {
     const config = { 'max.message.bytes': '20000' };
     const topic = await freshTopic('publish', { partitions: 2, config });

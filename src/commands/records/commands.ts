@@ -62,7 +62,9 @@ export const RECORD_COMMANDS: readonly Command[] = [
       const { publish } = await import('./publish.js');
       const compression = COMPRESSIONS.find((name) => name === options.get('compression')) ?? 'none';
       const [topic = SPEC, connection] = [options.get('topic'), options.get('connection')];
-      return publish({ file, topic, connection, compression, force: options.has('force') }, interruption());
+      const isDefaultTopic = !options.has('topic');
+      const force = options.has('force');
+      return publish({ file, topic, isDefaultTopic, connection, compression, force }, interruption());
     },
   },
   {

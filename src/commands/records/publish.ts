@@ -33,6 +33,8 @@ export interface PublishOptions {
   /** `-` is standard input. */
   readonly file: string;
   readonly topic: string;
+  /** Nobody named the topic. */
+  readonly isDefaultTopic: boolean;
   /** Named in the header `connection-id` of every record (docs/rules.md, C5). */
   readonly connection: string | undefined;
   readonly compression: Compression;
@@ -54,8 +56,9 @@ const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** @returns the exit code: 1 if a line is not delivered, or on an interruption */
 export async function publish(options: PublishOptions, stop: AbortSignal): Promise<number> {
-  const { file, topic, connection, compression, force } = options;
+  const { file, topic, isDefaultTopic, connection, compression, force } = options;
   const config = readConfig(process.env, PUBLISH_SETTINGS);
+  if (isDefaultTopic) console.error(`${file}: sending to the default topic ${topic}; --topic names another`);
   // Silent: the client's failures are reported as errors that name their lines.
   const logger = makeLogger('silent');
   const cluster = { ...config.KAFKA, clientId: 'promo-intake-publish' };
