@@ -4,6 +4,9 @@ import { defineQuery } from './scope';
 
 const RANGE = { since: 'time', until: 'time' } as const;
 const EVENT = { feed: 'feed', event: 'text' } as const;
+/** The number of an event's verdict; null for an event, or a feed, that the operator does not have. */
+const OWN_VERDICT_ID =
+  '(select verdict_id from keys where feed_id = :feed and event_key = promo_store.id_key(:event))';
 const ROUND = { feed: 'feed', round: 'text' } as const;
 
 export const QUERIES = {
@@ -104,7 +107,7 @@ order by received_at desc`,
 
   event: defineQuery({
     title: 'The verdict of the event',
-    from: ['verdicts'],
+    from: ['verdicts', 'keys'],
     params: EVENT,
     columns: [
       ...([
@@ -123,7 +126,7 @@ order by received_at desc`,
     limit: 1,
     text: `
 from verdicts
-where verdict_id = (select promo.verdict_id_of(:feed, :event))`,
+where verdict_id = ${OWN_VERDICT_ID}`,
   }),
 
   /** Also where the month of the verdict was dropped. */
@@ -140,13 +143,13 @@ where feed_id = :feed and event_key = promo_store.id_key(:event)`,
 
   faultsOfEvent: defineQuery({
     title: 'The faults of the event, the deciding one first',
-    from: ['faults'],
+    from: ['faults', 'keys'],
     params: EVENT,
     columns: ['reason', 'field'],
     limit: 20,
     text: `
 from faults
-where verdict_id = (select promo.verdict_id_of(:feed, :event))
+where verdict_id = ${OWN_VERDICT_ID}
 order by place`,
   }),
 

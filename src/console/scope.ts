@@ -94,7 +94,7 @@ function sourceFor(text: string, name: SourceName): string {
 }
 
 /** The functions of the store that a query may call. They read no table. */
-const FUNCTIONS = ['promo.stored_id(', 'promo_store.id_key(', 'promo.verdict_id_of(:feed,'];
+const FUNCTIONS = ['promo.stored_id(', 'promo_store.id_key('];
 
 /** The type of a parameter. A feed is written as the part of its name behind the operator's id. */
 type ParameterType = 'text' | 'time' | 'interval' | 'feed';

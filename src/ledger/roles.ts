@@ -129,6 +129,7 @@ const RIGHTS: Readonly<Record<Role, Rights>> = {
       'promo.why_not(text, text)',
       'promo.explain_progress(text, text, text, text)',
       'promo.verdict_id_of(text, text)',
+      'promo_store.refuse_unknown_feed(text)',
       'promo.check_invariants()',
       'promo.check_month(date)',
       'promo_store.decided_offsets(text[], int[], bigint[], int, text)',

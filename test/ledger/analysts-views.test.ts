@@ -1,4 +1,5 @@
 /** The views and functions for analysts: facts, faults, rounds, months, erasures, reasons, explanations. */
+import { remedyOfDuplicate } from '../../src/console/pages/event';
 import { DEAD_LETTER_REASONS, REASONS, usesIdUp } from '../../src/domain/verdict/reasons';
 import { erasePlayer } from '../../src/ledger/erasure';
 import {
@@ -9,6 +10,7 @@ import {
   aRefund,
   aSettled,
   aWin,
+  type Content,
   decidePart,
   freshStore,
   type TestPartition,
@@ -266,6 +268,28 @@ describe('promo.explain', () => {
       'Give each event its own event_id.',
     ]);
     expect((await told(`promo.explain('acme', 'x')`))[0]?.[1]).toMatch(/^A refund reverses everything/);
+  });
+
+  test('a resend of each verdict has the remedy of the console', async () => {
+    const contents: Readonly<Record<string, Content>> = {
+      accepted: aBet({ event_id: 'accepted' }),
+      malformed: aBet({ event_id: 'malformed', spec: 'x' }),
+      zero_amount: aBet({ event_id: 'zero_amount', amount: '0' }),
+      currency_unknown: aBet({ event_id: 'currency_unknown', currency: 'XXX' }),
+    };
+    const others = Object.keys(contents).map((event_id) => aBet({ event_id, amount: '77' }));
+    await acme.read(...Object.values(contents), ...Object.values(contents), ...others);
+    for (const name of Object.keys(contents)) {
+      const resends = (await told(`promo.explain('acme', '${name}')`)).filter(([what]) =>
+        /^Delivered/.test(`${what}`),
+      );
+      const reason = name === 'accepted' ? null : name;
+      const remedies = [false, true].map((differs) => remedyOfDuplicate(reason, differs) ?? 'Nothing to do.');
+      expect([name, ...resends.map(([, , next]) => next)]).toEqual([name, ...remedies]);
+    }
+    expect((await told(`promo.explain('acme', 'malformed')`)).at(1)?.[2]).toBe(
+      'It was rejected under this id. Fix the field and send the event with a new event_id.',
+    );
   });
 
   test('a rejected event, with its faults and the remedy', async () => {

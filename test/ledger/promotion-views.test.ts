@@ -275,6 +275,44 @@ describe('a name that there is not', () => {
       ]);
   });
 
+  test('is refused by functions that look up an event or the entries of a player [P18]', async () => {
+    await acme.read(aBet({ event_id: 'b1' }));
+    const nearest = expect.stringMatching(/^Use one of: 'acme', /);
+    for (const call of [`verdict_id_of('acne', 'b1')`, `verdict_of('acne', 'b1')`])
+      expect(await refusal(`select * from promo.${call}`)).toEqual([
+        ...[INVALID, "there is no feed 'acne'", nearest],
+      ]);
+    expect(await refusal(`select * from promo.credited_entries('acne', 'p')`)).toEqual([
+      ...[INVALID, "there is no operator 'acne'", nearest],
+    ]);
+    expect(await store.value(`select promo.verdict_id_of('acme', 'b1') is not null`)).toBe('t');
+    for (const call of [`verdict_id_of('acme', 'never')`, `verdict_id_of(null, 'b1')`])
+      expect(await store.rows(`select promo.${call}`)).toEqual([[null]]);
+    expect(await store.rows(`select * from promo.verdict_of('acme', 'never')`)).toEqual([]);
+    expect(await store.rows(`select * from promo.credited_entries('acme', 'nobody')`)).toEqual([]);
+  });
+
+  test('is refused as a window of a leaderboard, and a day that may come has no row [P18]', async () => {
+    await apply(`${race}, time_zone: UTC, window: { every: day }`);
+    const of = (window: string) =>
+      `select player_id, points from promo.leaderboard('acme', 'race', '${window}')`;
+    for (const early of ['2026-13-01', '2026-01-01']) expect(await store.rows(of(early))).toEqual([]);
+    await acme.read(
+      ...[1, 2].map((day) =>
+        aBet({ occurred_at: `2026-01-0${day}T12:00:00Z`, amount: '3.00', currency: 'EUR' }),
+      ),
+    );
+    await foldPromotions(store.pool);
+    expect((await store.rows(of('2026-01-02'))).length).toBe(1);
+    for (const wrong of ['once', '2026-1-2', '2025-12-31'])
+      expect(await refusal(of(wrong))).toEqual([
+        INVALID,
+        `no event counts in a window '${wrong}' of the promotion 'race'`,
+        "Use one of: '2026-01-02', '2026-01-01'. Without a window, the newest one is shown.",
+      ]);
+    expect(await store.rows(of('2026-01-03'))).toEqual([]);
+  });
+
   test('lists ten of many promotions, the nearest first [P18]', async () => {
     await apply(...Array.from({ length: 12 }, (_, n) => `id: p-${n + 10}, type: bet_count, target: 2`));
     const [, , hint] = (await refusal(`select * from promo.leaderboard('acme', 'p-2l')`)) ?? [];

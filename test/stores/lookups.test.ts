@@ -137,7 +137,6 @@ const BY_REFUND = 'the reversals of a refund';
 const lookups: readonly Lookup[] = [
   ['an event by its id', 'select * from promo.verdict_of($1, $2)', ['acme', `event-${middle}`], 1],
   ['an unknown event', 'select * from promo.verdict_of($1, $2)', ['acme', 'nothing'], 0],
-  ['an event of an unknown feed', 'select * from promo.verdict_of($1, $2)', ['nobody', `event-${middle}`], 0],
   ['an event of another feed', 'select * from promo.verdict_of($1, $2)', ['bravo', `event-${middle}`], 0],
   [
     'an event by the number of its verdict',
