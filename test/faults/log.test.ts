@@ -254,7 +254,8 @@ inTerminal('a log to a terminal that goes away: the worker decides on, and SIGTE
   inWorld({ topics: { main: 1 } }, async (world) => {
     const port = await freePort();
     const settings = { ...world.settings, HTTP_PORT: String(port), LOG_LEVEL: 'debug' };
-    const window = await PseudoTerminal.open(['sleep', '600']);
+    // It ends with the terminal that it reads.
+    const window = await PseudoTerminal.open(['cat']);
     const descriptor = openSync(window.path(), TERMINAL);
     const child = run(['worker'], settings, { descriptor }, 'sink');
     try {
