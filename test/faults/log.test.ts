@@ -89,7 +89,7 @@ function pipe(isFull: boolean): Sink {
 const TERMINAL = constants.O_WRONLY | constants.O_NOCTTY;
 
 async function terminal(): Promise<Sink> {
-  const lost = await PseudoTerminal.open(['sleep', '60']);
+  const lost = await PseudoTerminal.open(['cat']);
   const descriptor = openSync(lost.path(), TERMINAL);
   await lost.close();
   expect(() => writeSync(descriptor, '\n')).toThrow('EIO');
