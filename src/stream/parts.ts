@@ -15,7 +15,7 @@ import type { TopicPartition } from '../lib/topic-partition';
 import { type PublishedAnswer, withoutRecord } from '../publishing/published-answer';
 import type { StreamDeps } from './deps';
 import type { LanePosition } from './position';
-import type { ReadRecords, RecordQueue } from './record-queue';
+import type { RecordQueue } from './record-queue';
 
 /** Records of a batch, or room for them. */
 export interface BatchSize {
@@ -40,12 +40,10 @@ export interface PartResult {
   readonly rest: Error | null;
 }
 
-const NO_RECORDS: ReadRecords = { envelopes: [], bytes: 0 };
 const NONE_DECIDED = { toPublish: [], nextOffset: null, decidedUpTo: null };
 
 /** The records of one partition in a batch. */
 export class Part implements Section<TopicPartition> {
-  readonly origin: TopicPartition;
   /** Its records so far. None once it has settled: it may wait long to be answered. */
   envelopes: Envelope[] = [];
   /** Memory that its records keep. */
@@ -68,11 +66,11 @@ export class Part implements Section<TopicPartition> {
    */
   constructor(
     readonly lane: Parts,
+    readonly origin: TopicPartition,
     readonly front: Promise<void> | undefined,
     readonly maxEvents: number,
     readonly expectedUpTo: number,
   ) {
-    this.origin = lane.partition;
     // The lane gets the error once it waits for this part.
     this.result.promise.catch(() => undefined);
     this.front?.catch(() => undefined);
@@ -99,7 +97,7 @@ export class Parts {
   private maxEvents = FIRST_PART_EVENTS;
 
   constructor(
-    readonly partition: TopicPartition,
+    private readonly partition: TopicPartition,
     readonly queue: RecordQueue,
     private readonly position: LanePosition,
     private readonly deps: Pick<StreamDeps, 'batchEvents' | 'publishVerdicts'>,
@@ -125,7 +123,13 @@ export class Parts {
   begin(): Part {
     const front = this.parts.at(-1);
     const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo;
-    const part = new Part(this, front && decidedAsAWhole(front), this.maxEvents, expectedUpTo);
+    const part = new Part(
+      this,
+      this.partition,
+      front && decidedAsAWhole(front),
+      this.maxEvents,
+      expectedUpTo,
+    );
     this.parts.push(part);
     return part;
   }
@@ -137,33 +141,45 @@ export class Parts {
    * cannot be read, or needs a schema first
    */
   async take(part: Part, run: BatchSize, room: Room): Promise<boolean> {
-    const isEmpty = part.envelopes.length === 0;
-    const events = Math.min(run.events, room.events, part.maxEvents - part.envelopes.length);
-    const bytes = Math.min(run.bytes, room.bytes);
-    let read: ReadRecords | null = null;
+    const most = { events: Math.min(run.events, room.events), bytes: Math.min(run.bytes, room.bytes) };
+    const before = { events: part.envelopes.length, bytes: part.bytes };
     try {
-      // While much is decompressed, the batch waits for the schemas, and keeps the turn.
-      do read = await this.queue.decode(events, bytes, room.decompressedBytes > 0);
-      while (read === null && isEmpty && part === this.front && !this.queue.mayStayOpen);
+      const isRead = await this.read(part, most, room.decompressedBytes > 0);
+      // Without a record ahead, the queue shows whether the lane is drained once the front is answered.
+      if (part.envelopes.length === 0)
+        return this.end(part, isRead && part === this.front ? { answers: [], undecided: null } : null);
     } catch (error) {
       // The records before these are decided; the next part of the lane meets the error again.
-      if (isEmpty) return this.end(part, { answers: [], undecided: asError(error) });
+      if (before.events === 0) return this.end(part, { answers: [], undecided: asError(error) });
     }
-    const taken = read ?? NO_RECORDS;
-    part.envelopes.push(...taken.envelopes);
-    // Without a record ahead, the queue shows whether the lane is drained once the front is answered.
-    if (part.envelopes.length === 0)
-      return this.end(part, read && part === this.front ? { answers: [], undecided: null } : null);
-    part.bytes += taken.bytes;
-    part.readUpTo = Number(part.envelopes.at(-1)?.timestamp);
-    part.isDrained = taken.envelopes.length < events && taken.bytes < bytes;
-    // The part may have become the front one during the read.
-    if (part === this.front) this.position.onFront(part.envelopes[0]);
-    room.events -= taken.envelopes.length;
+    const taken = { events: part.envelopes.length - before.events, bytes: part.bytes - before.bytes };
+    part.isDrained = taken.events < most.events && taken.bytes < most.bytes && !part.isFull;
+    room.events -= taken.events;
     room.bytes -= taken.bytes;
     const { decompressedBytes } = this.queue;
     room.decompressedBytes -= decompressedBytes - part.decompressedBytes;
     part.decompressedBytes = decompressedBytes;
+    return true;
+  }
+
+  /**
+   * @param mayOpen whether a further chunk may be decompressed
+   * @returns false where schemas have to come first
+   * @throws where the first of these records cannot be read
+   */
+  private async read(part: Part, most: BatchSize, mayOpen: boolean): Promise<boolean> {
+    const events = Math.min(most.events, part.maxEvents - part.envelopes.length);
+    const read = await this.queue.decode(events, most.bytes, mayOpen);
+    if (read === null) {
+      // While much is decompressed, the batch waits for the schemas, and keeps the turn.
+      const isInTurn = part.envelopes.length === 0 && part === this.front && !this.queue.mayStayOpen;
+      return isInTurn && this.read(part, most, mayOpen);
+    }
+    part.envelopes.push(...read.envelopes);
+    part.bytes += read.bytes;
+    part.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
+    // The part may have become the front one during the reads.
+    if (part === this.front) this.position.onFront(part.envelopes[0]);
     return true;
   }
 
