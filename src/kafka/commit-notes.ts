@@ -17,8 +17,9 @@ export interface CommitNote {
   readonly cluster: string;
 }
 
-export const commitNote = ({ upTo, cluster }: CommitNote) =>
-  ['promo-intake', upTo, ...(cluster === '' ? [] : [cluster])].join(' ');
+/** @param note null where the store has not been asked yet: the offset then counts as set by another tool */
+export const commitNote = (note: CommitNote | null) =>
+  note === null ? '' : ['promo-intake', note.upTo, ...(note.cluster === '' ? [] : [note.cluster])].join(' ');
 
 /** Null where no worker has written the note. */
 export function readCommitNote(note: string | null): CommitNote | null {

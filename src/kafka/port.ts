@@ -12,8 +12,11 @@ export interface Chunk extends TopicPartition, BatchRecords {}
 export interface OffsetToCommit extends TopicPartition {
   /** Behind any offsets without a record after the last record. */
   readonly offset: number;
-  /** One past the last decided record: the store must have decided the partition up to here. */
-  readonly expectedUpTo: number;
+  /**
+   * One past the last decided record: the store must have decided the partition up to here. Null where no
+   * worker has set the offset, and the store has not been asked yet.
+   */
+  readonly expectedUpTo: number | null;
   /**
    * The store's name of the Kafka cluster that `expectedUpTo` belongs to. Absent for the store's first
    * cluster.

@@ -2,11 +2,11 @@
  * One partition in one generation of the group: its queue, its position, and its way through the states
  * (docs/rules.md, U1-U5).
  *
- *     idle ──▶ preparing ──▶ ready ──▶ in flight ──▶ idle, or preparing where records are left
- *                ▲   │                    │
- *                └───┴───── waiting ◀─────┘ not confirmed, or not decided: 1 to 30 s
+ *     idle ──▶ ready ──▶ in flight ──▶ idle, or ready where records are left
+ *                ▲           │
+ *                │           ├── a schema is requested ──▶ requesting ──▶ ready
+ *                └── waiting ┴── not decided: 1 to 30 s
  *
- * A lane is preparing until its position is confirmed, and until the registry has answered about schemas.
  * `stop` ends every state. A part in flight is still decided and published. Behind it, another part may be
  * read ahead: see parts.ts.
  */
@@ -38,7 +38,7 @@ export interface LaneShared {
 
 /** The states of a lane, as drawn above. */
 type LaneState =
-  | { readonly type: 'idle' | 'preparing' | 'in flight' | 'waiting' }
+  | { readonly type: 'idle' | 'in flight' | 'requesting' | 'waiting' }
   | {
       readonly type: 'ready';
       /** Lower for a lane that became ready earlier. */
@@ -59,11 +59,10 @@ export class Lane {
   private isRevoked = false;
   /** Fetches are paused until more of the queue is decided. */
   isFetchPaused = false;
-  /**
-   * Its records are yet to be tried alone: its position had to be confirmed, so nothing is known of them. Or
-   * a batch of several lanes has failed, and nothing shows by which of them.
-   */
-  isUntried = false;
+  /** It has had no batch so far. */
+  isNew = true;
+  /** The records of the last part were not all decided. */
+  private isSuspect = false;
 
   constructor(
     readonly partition: TopicPartition,
@@ -125,11 +124,11 @@ export class Lane {
   }
 
   /**
-   * How far the store must have decided the partition. 0 where that is unknown, and while records are in
+   * How far the store must have decided the partition. Null where that is unknown, and while records are in
    * flight: their batch checks it then.
    */
-  get expectedUpTo(): number {
-    return this.isIdle ? this.position.expectedUpTo : 0;
+  expectedUpTo(): number | null {
+    return this.isIdle ? this.position.expectedUpTo : null;
   }
 
   status(): PartitionStatus {
@@ -151,11 +150,16 @@ export class Lane {
   }
 
   /**
-   * It has batches of its own, to spare the others. It is untried, its last records were not decided, or its
-   * chunks take long to decompress.
+   * It has batches of its own, to spare the others. Its last records were not decided, its position is not
+   * confirmed, or its chunks take long to decompress.
    */
   get isAlone(): boolean {
-    return this.isUntried || this.undecided !== null || this.queue.hasLargeChunks;
+    return this.isSuspect || this.queue.hasLargeChunks || !this.position.isConfirmed;
+  }
+
+  /** A batch of several lanes has failed, and nothing shows so far that this one was the cause. */
+  get isVictim(): boolean {
+    return this.isSuspect && this.undecided === null;
   }
 
   private get isIdle(): boolean {
@@ -164,6 +168,7 @@ export class Lane {
 
   /** Begins a part of a batch. */
   begin(): Part {
+    this.isNew = false;
     this.leaveReady();
     return this.parts.begin();
   }
@@ -187,10 +192,10 @@ export class Lane {
       } catch (error) {
         // Any failure shows as an undecided partition, even a defect of this lane.
         await this.parts.abort();
-        this.isUntried = error instanceof NotTogether;
+        this.isSuspect = true;
         const lost = lostFrom(error);
         if (lost !== null) this.rewindTo(lost);
-        else if (!this.isUntried) {
+        else if (!(error instanceof NotTogether)) {
           this.state = { type: 'waiting' };
           await this.retryWait.afterFailure(error, undecidedCause(error), this.stopping.signal);
         }
@@ -216,18 +221,16 @@ export class Lane {
       if (this.parts.bytesAhead > 0) this.shared.onReady();
       await this.publish(toPublish);
       this.advance(nextOffset, decidedUpTo);
-      this.isUntried = false;
+      this.isSuspect = false;
     }
     if (rest !== null) throw rest;
   }
 
   /** Waits until a batch takes records of the lane, or the lane stops. */
   private async untilTaken(): Promise<void> {
-    if (this.queue.requesting !== null || !this.position.isConfirmed) {
-      this.state = { type: 'preparing' };
-      this.isUntried ||= !this.position.isConfirmed;
+    if (this.queue.requesting !== null) {
+      this.state = { type: 'requesting' };
       await this.queue.requesting;
-      await this.position.confirm(this.queue.firstOffset);
       if (this.isStopping) return;
     }
     const { promise, resolve } = Promise.withResolvers<void>();

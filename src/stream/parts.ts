@@ -69,7 +69,7 @@ export class Part implements Section<TopicPartition> {
     readonly origin: TopicPartition,
     readonly front: Promise<void> | undefined,
     readonly maxEvents: number,
-    readonly expectedUpTo: number,
+    public expectedUpTo: number,
   ) {
     // The lane gets the error once it waits for this part.
     this.result.promise.catch(() => undefined);
@@ -122,7 +122,7 @@ export class Parts {
 
   begin(): Part {
     const front = this.parts.at(-1);
-    const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo;
+    const expectedUpTo = front?.sentUpTo ?? this.position.expectedUpTo ?? 0;
     const part = new Part(
       this,
       this.partition,
@@ -179,7 +179,13 @@ export class Parts {
     part.bytes += read.bytes;
     part.readUpTo = Number(part.envelopes.at(-1)?.timestamp ?? 0);
     // The part may have become the front one during the reads.
-    if (part === this.front) this.position.onFront(part.envelopes[0]);
+    if (part !== this.front) return true;
+    this.position.onFront(part.envelopes[0]);
+    // Once the partition is revoked, a rewind must not be committed: it belongs to the generation before.
+    if (!this.position.isConfirmed && !this.isStopping) {
+      await this.position.confirm(part.envelopes[0]);
+      part.expectedUpTo = this.position.expectedUpTo ?? 0;
+    }
     return true;
   }
 

@@ -180,12 +180,14 @@ export class Pipeline {
 }
 
 /**
- * The ready lanes, in the order of their turns. In front are untried lanes, which must not wait for the
- * retries of others. The one with the fewest bytes is first: lanes with large chunks would delay it. None is
- * untried for longer than a batch, so the others wait for each lane once.
+ * The ready lanes, in the order of their turns. In front are victims, which must not wait for the retries of
+ * lanes that have failed alone. Then come new lanes that are alone, the one with the fewest bytes first:
+ * lanes with large chunks would delay it at the start. Nothing is a victim or new for longer than a batch, so
+ * the others wait for each lane once.
  */
 function inTurn(lanes: Iterable<Lane>): Lane[] {
-  const key = ({ isUntried, queue }: Lane) => (isUntried ? queue.bytes : Number.MAX_SAFE_INTEGER);
+  const key = (lane: Lane) =>
+    lane.isVictim ? 0 : lane.isAlone && lane.isNew ? lane.queue.bytes : Number.MAX_SAFE_INTEGER;
   const ready = [...lanes].filter(({ turn }) => turn !== null);
   return ready.sort((a, b) => key(a) - key(b) || (a.turn ?? 0) - (b.turn ?? 0));
 }

@@ -2,8 +2,8 @@
  * The position of a partition: the offset of its next part, how far the store must have decided it, and its
  * lag (docs/rules.md, U1, U9).
  *
- * The position is confirmed before the first part after an assignment or a rewind. The store is asked how far
- * it is, or the rewind is committed.
+ * The first part after an assignment or a rewind needs a confirmed position. The store is asked how far it
+ * is, and the rewind is committed.
  */
 
 import { LostElsewhere, RewindNotCommitted } from '../intake/undecided';
@@ -40,18 +40,16 @@ type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
 /**
  * How far the store must have decided the partition. A part may begin where that is known:
  *
- *     unknown ──the store has answered──▶ known ◀──committed── rewound
- *        └───────decisions are lost─────────┴─────────────────────▲
- *
- * It is unknown where another program has set the offset, or a mirror has translated it.
+ *     unknown, mirrored ──the store has answered──▶ known ◀──committed── rewound
+ *              └──────────────decisions are lost──────┴─────────────────────▲
  */
-interface Expectation {
-  readonly type: 'unknown' | 'known' | 'rewound';
-  /** 0 where it is unknown, and where the worker that committed the offset left it out. */
-  readonly upTo: number;
-  /** The note that a mirror copied from another cluster. It stays until a record is decided on this one. */
-  readonly note?: CommitNote;
-}
+type Expectation =
+  /** `upTo` is 0 where the worker that committed the offset left it out. See `OffsetToCommit`. */
+  | { readonly type: 'known' | 'rewound'; readonly upTo: number }
+  /** No worker has set the offset: the store has to be asked. */
+  | { readonly type: 'unknown'; readonly upTo: null }
+  /** A mirror translated offset and note from another cluster: the store has to be asked about the note. */
+  | { readonly type: 'mirrored'; readonly upTo: null; readonly note: CommitNote };
 
 export class LanePosition {
   private expected: Expectation = { type: 'known', upTo: 0 };
@@ -71,8 +69,8 @@ export class LanePosition {
     private readonly isIdle: () => boolean,
   ) {}
 
-  /** How far the store must have decided the partition; 0 where the store has to be asked. */
-  get expectedUpTo(): number {
+  /** How far the store must have decided the partition; null where the store has to be asked. */
+  get expectedUpTo(): number | null {
     return this.expected.upTo;
   }
 
@@ -83,9 +81,9 @@ export class LanePosition {
   /** See `SourceListener.onPositioned`. */
   start(offset: number | null, upTo: number | null, cluster = ''): void {
     this.nextOffset = offset;
-    if (upTo === null) this.expected = { type: 'unknown', upTo: 0 };
+    if (upTo === null) this.expected = { type: 'unknown', upTo };
     else if (cluster === this.deps.cluster.name) this.expected = { type: 'known', upTo };
-    else this.expected = { type: 'unknown', upTo: 0, note: { upTo, cluster } };
+    else this.expected = { type: 'mirrored', upTo: null, note: { upTo, cluster } };
   }
 
   /** See `SourceListener.onHighWatermark`. */
@@ -123,18 +121,31 @@ export class LanePosition {
   }
 
   /**
-   * Confirms the position before records are decided.
+   * Confirms the position before the records of a part are decided.
    *
-   * @param from the offset where the fetched records begin
+   * @param first the first record of the part. A fetch without records has none, and needs no answer of the
+   * store
    * @throws RewindNotCommitted where Kafka does not accept the commit now, LostElsewhere, and Error where the
    * store does not answer now
    */
-  async confirm(from: number): Promise<void> {
-    let { type, upTo, note } = this.expected;
-    if (type === 'rewound') await this.commitRewind(upTo);
-    if (type === 'unknown')
-      upTo = await (note ? this.continueFromMirror(note, from) : this.readDecidedBefore(from));
-    this.expected = { ...this.expected, type: 'known', upTo };
+  async confirm(first: FirstRecord | undefined): Promise<void> {
+    const upTo = await this.confirmedUpTo(first);
+    if (upTo !== null) this.expected = { type: 'known', upTo };
+  }
+
+  private async confirmedUpTo(first: FirstRecord | undefined): Promise<number | null> {
+    const { expected } = this;
+    switch (expected.type) {
+      case 'rewound':
+        await this.commitRewind(expected.upTo);
+        return expected.upTo;
+      case 'unknown':
+        return first === undefined ? null : await this.readDecidedBefore(first.offset);
+      case 'mirrored':
+        return first === undefined ? null : await this.continueFromMirror(expected.note, first.offset);
+      case 'known':
+        return expected.upTo;
+    }
   }
 
   /** Moves behind decided records. @returns the offset to commit */
@@ -152,8 +163,8 @@ export class LanePosition {
     // records are answered again, and their verdicts published.
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.rewindTo(this.partition, to);
-    const { note = null, upTo } = this.expected;
-    const from = { from: note?.upTo ?? upTo, ...clusterOf(note) };
+    const { note } = this;
+    const from = { from: note?.upTo ?? this.expectedUpTo, ...clusterOf(note) };
     logger.error({ ...this.partition, ...from, to }, 'the store has lost decided events; reading them again');
     this.nextOffset = to;
     this.expected = { type: 'rewound', upTo: to };
@@ -166,10 +177,10 @@ export class LanePosition {
    * @throws where the store does not answer now
    */
   async findLostElsewhere(): Promise<number | null> {
-    const { note } = this.expected;
-    if (note === undefined) return null;
+    const { note } = this;
+    if (note === null) return null;
     const { isKnown, decidedUpTo } = await this.readMirroredOffset(note);
-    return isKnown || this.expected.note !== note ? null : decidedUpTo;
+    return isKnown || this.note !== note ? null : decidedUpTo;
   }
 
   /**
@@ -231,8 +242,17 @@ export class LanePosition {
     return readMirroredOffset(readDecidedUpTo, cluster, this.partition, note);
   }
 
+  /** The note of another cluster, while the store has to be asked about it. */
+  private get note(): CommitNote | null {
+    return this.expected.type === 'mirrored' ? this.expected.note : null;
+  }
+
+  /**
+   * An offset with the note to commit beside it. Where the store has to be asked, `expectedUpTo` is null, and
+   * a mirrored note stays, until a record arrives. The next owner of the partition asks the store otherwise.
+   */
   private offsetToCommit(offset: number): OffsetToCommit {
-    const { upTo, cluster } = this.expected.note ?? { ...this.expected, cluster: this.deps.cluster.name };
+    const { upTo, cluster } = this.note ?? { upTo: this.expectedUpTo, cluster: this.deps.cluster.name };
     return { ...this.partition, offset, expectedUpTo: upTo, cluster };
   }
 }

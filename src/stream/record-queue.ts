@@ -77,11 +77,6 @@ export class RecordQueue {
     return this.heldBytes;
   }
 
-  /** The offset where the first chunk begins; 0 without chunks. */
-  get firstOffset(): number {
-    return this.chunks[0]?.chunk.firstOffset ?? 0;
-  }
-
   get isEmpty(): boolean {
     return this.chunks.length === 0;
   }

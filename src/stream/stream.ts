@@ -112,15 +112,17 @@ export function makeStream(deps: StreamDeps): Stream {
       await clock.sleep(STORE_CHECK_MS, checkSoon.signal);
       if (stopping) return;
       checkSoon = new AbortController();
-      const all = [...lanes.values()].map((lane) => ({ lane, expected: lane.expectedUpTo }));
-      const checked = all.filter(({ expected }) => expected > 0);
+      const checked = [...lanes.values()].flatMap((lane) => {
+        const expected = lane.expectedUpTo();
+        return expected === null || expected === 0 ? [] : [{ lane, expected }];
+      });
       try {
         for (const lane of lanes.values()) await lane.checkMirrored();
         if (checked.length === 0) continue;
         const decidedUpTo = await deps.readDecidedUpTo(checked.map(({ lane }) => lane.partition));
         for (const [index, { lane, expected }] of checked.entries()) {
           const decided = decidedUpTo[index] ?? 0;
-          if (decided < expected && lane.expectedUpTo === expected) lane.rewindTo(decided);
+          if (decided < expected && lane.expectedUpTo() === expected) lane.rewindTo(decided);
         }
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'cannot read how far the store has decided, retrying');

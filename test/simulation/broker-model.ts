@@ -352,7 +352,6 @@ class Member {
     const chunk: Chunk = {
       ...position.source,
       bytes: records.reduce((sum, { size }) => sum + size, options.chunkBytes),
-      firstOffset: from,
       nextOffset: to,
       open: (from) => (isCompressed ? this.decompressed().then(() => cursor(from)) : cursor(from)),
     };

@@ -43,7 +43,6 @@ export function chunkOf(
   return {
     ...source,
     bytes: records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0),
-    firstOffset: records[0]?.offset ?? nextOffset,
     nextOffset,
     open(from = 0) {
       const left = records.filter(({ offset }) => offset >= from).values();

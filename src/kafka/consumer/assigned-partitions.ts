@@ -164,8 +164,8 @@ function byTopic(offsets: readonly OffsetToCommit[]): CommitRequest['topics'] {
   const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
   for (const { topic, partition, offset, expectedUpTo, cluster = '' } of offsets) {
     const partitions = topics.get(topic) ?? [];
-    const metadata = commitNote({ upTo: expectedUpTo, cluster });
-    partitions.push({ partition, offset: String(offset), metadata });
+    const note = expectedUpTo === null ? null : { upTo: expectedUpTo, cluster };
+    partitions.push({ partition, offset: String(offset), metadata: commitNote(note) });
     topics.set(topic, partitions);
   }
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }));

@@ -243,12 +243,11 @@ export class Fetched {
       const { marker } = batch;
       // The next marker of a producer that aborts ends that transaction, even if the marker cannot be read.
       if (batch.isControl && marker !== 'commit') aborting.delete(batch.producerId);
-      const firstOffset = Math.max(batch.firstOffset, fromOffset);
       const nextOffset = Math.max(batch.lastOffset + 1, fromOffset);
       if (marker !== null || (batch.isTransactional && aborting.has(batch.producerId)))
-        return { bytes: 0, firstOffset, nextOffset, open: openNothing };
+        return { bytes: 0, nextOffset, open: openNothing };
       const open = (from = fromOffset) => batch.open(from, this.decompress);
-      return { bytes: batch.bytes.length, firstOffset, nextOffset, open };
+      return { bytes: batch.bytes.length, nextOffset, open };
     });
   }
 }

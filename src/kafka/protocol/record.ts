@@ -57,8 +57,6 @@ export interface RecordCursor {
 export interface BatchRecords {
   /** Memory that the chunk holds until it is opened. */
   readonly bytes: number;
-  /** The offset where this chunk begins, which may have no record. */
-  readonly firstOffset: number;
   /** The offset after this chunk; records that were left out are counted. */
   readonly nextOffset: number;
   /**

@@ -20,9 +20,10 @@ it.each([
   expect(readCommitNote(note)).toEqual(read);
 });
 
-it('is read as it was written', () => {
+it('is read as it was written, and is empty where the position is unknown', () => {
   const note = { upTo: 2 ** 52, cluster: 'B' };
   expect(readCommitNote(commitNote(note))).toEqual(note);
+  expect(commitNote(null)).toBe('');
 });
 
 it('a mirror may put up to eight cluster names before the name of a topic [U9]', () => {

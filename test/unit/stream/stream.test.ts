@@ -1125,30 +1125,7 @@ describe('a batch of several partitions', () => {
     },
   );
 
-  it('does not wait for a partition whose position the store has not confirmed [U3]', async () => {
-    const batches: number[][] = [];
-    let letGo = (): void => undefined;
-    const { clock, assign, begin, deliver } = setUp({
-      onBatch: (partitions) => void batches.push([...partitions]),
-      readDecidedUpTo: ([asked]) =>
-        new Promise((resolve) => {
-          if (asked?.partition === 0) letGo = () => resolve([5]);
-          else resolve([5]);
-        }),
-    });
-    await assign(0, 1, 2);
-    for (const each of [0, 1, 2]) {
-      begin(each, null, 5);
-      deliver(each, [5]);
-    }
-    await clock.pass(0);
-    expect(batches).toEqual([[1], [2]]);
-    letGo();
-    await clock.pass(0);
-    expect(batches).toEqual([[1], [2], [0]]);
-  });
-
-  it('is at first of the partition with the fewest bytes, and alone once its position is confirmed [U3]', async () => {
+  it('is at first of the partition with the fewest bytes, and alone until its position is known [U3]', async () => {
     const batches: number[][] = [];
     const onBatch = (partitions: readonly number[]) => void batches.push([...partitions]);
     const { clock, assign, begin, deliverBytes } = setUp({ onBatch });
@@ -1835,29 +1812,33 @@ describe('a store that has lost decided events', () => {
     begin(0, 7);
     deliver(0, [7]);
     await clock.pass(0);
-    source.commitFails = 'the coordinator is loading';
-    deliver(0, [5]);
+    let openNow = (): void => {};
+    const isOpened = new Promise<void>((resolve) => {
+      openNow = resolve;
+    });
+    const chunk = chunkOf(partition(0), [streamRecord(5)]);
+    source.listener?.onChunk({ ...chunk, open: (from) => isOpened.then(() => chunk.open(from)) });
     await clock.pass(0);
     await assign(1);
-    source.commitFails = null;
+    openNow();
     await clock.pass(2 * SECOND);
     expect(source.wentBack).toEqual(['t/0 5']);
     expect(source.commits).toEqual([]);
   });
 
-  it('is asked about offsets that another program has set, once something comes behind them [U1]', async () => {
+  it('is asked about offsets that another program has set, until a record comes behind them [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, metrics, assign, begin, deliver } = setUp(store);
     held.upTo = 5;
     await assign(0);
-    begin(0, null, 9);
+    begin(0, null);
     // Markers alone.
-    source.listener?.onChunk({ ...chunkOf(partition(0), [], 11), firstOffset: 9 });
+    deliver(0, [], 9);
     await clock.pass(BETWEEN_COMMITS);
-    expect([source.commits, source.notes]).toEqual([['t/0 11'], [5]]);
-    deliver(0, [11]);
+    expect([source.commits, source.notes]).toEqual([['t/0 9'], [null]]);
+    deliver(0, [9]);
     await clock.pass(BETWEEN_COMMITS);
-    expect([source.commits.at(-1), source.notes.at(-1)]).toEqual(['t/0 12', 12]);
+    expect([source.commits.at(-1), source.notes.at(-1)]).toEqual(['t/0 10', 10]);
     expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
   });
 
@@ -2097,18 +2078,14 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
   });
 
   it('keeps its note until a record comes behind it [U9]', async () => {
-    const store: Record<string, number> = { 'A t': 90 };
-    const { clock, source, begun, assign, begin, deliver } = onB(store);
+    const { clock, source, begun, assign, begin, deliver } = onB({ 'A t': 90 });
     await assign(0);
     begin(0, 90, 30);
     // Markers alone.
     deliver(0, [], 33);
     await clock.pass(BETWEEN_COMMITS);
     expect([source.commits, source.notes, source.notedClusters]).toEqual([['t/0 33'], [90], ['']]);
-    expect(begun).toEqual(['t/0 33']);
-    store['A t'] = 80;
-    await clock.pass(STORE_CHECK_MS);
-    expect(source.wentBack).toEqual(['t/0 0']);
+    expect(begun).toEqual([]);
   });
 
   it('is recognized by the name of the topic before a mirror renamed it [U9]', async () => {

@@ -172,16 +172,6 @@ describe('record batches', () => {
     expect((await readFetch(bytes, [], 2)).records.map(({ offset }) => offset)).toEqual([2]);
   });
 
-  it('begin where the batch begins, or at the requested offset', () => {
-    const fetched = new Fetched(
-      encodeBatch({ firstOffset: 5, records: [{}, {}] }),
-      [],
-      async (_, bytes) => bytes,
-    );
-    const begins = [3, 6].flatMap((from) => fetched.chunksFrom(from).map(({ firstOffset }) => firstOffset));
-    expect(begins).toEqual([5, 6]);
-  });
-
   it('take the end of a batch from its header, since compaction may have removed its last records', async () => {
     const { records, lastOffset } = await readFetch(encodeBatch({ lastOffsetDelta: 9, records: [{}, {}] }));
     expect(records).toHaveLength(2);
