@@ -28,7 +28,10 @@ export async function health(url: string | undefined): Promise<number> {
     console.log(`${target}: HTTP ${status}: ${text.trim()}`);
     return status === 200 ? DONE : FAILED;
   } catch (error) {
-    console.error(`${target}: no answer: ${messageOf(error)}`);
+    const place = url === undefined ? 'HTTP_PORT is its port' : '--url is its address';
+    console.error(
+      `${target}: no answer: ${messageOf(error)}. Check that the process runs, and that ${place}`,
+    );
     return FAILED;
   }
 }
