@@ -67,6 +67,8 @@ export class Monitor {
   private readonly unpublished = new Set<string>();
   /** Records before such an offset that were not decided. */
   private readonly passedOver = new Set<string>();
+  /** Lost records that an operator has the group read again. */
+  private readonly rewound = new Set<string>();
   /** Records that a worker has logged as passed over. */
   private readonly gaps = new Set<string>();
   /** Number of waits of a worker's partition since it last made progress. */
@@ -154,6 +156,14 @@ export class Monitor {
       return this.lost.has(place) && !this.stored.has(place) && !this.passedOver.has(place);
     });
     return first < 0 ? Number.POSITIVE_INFINITY : first;
+  }
+
+  /**
+   * An operator sets the offset of a log back to its first lost record. Until then, a worker may have decided
+   * records from the offset on: no worker had written a note beside it, so nothing showed the loss.
+   */
+  onRewound({ source }: Log, from: number, to: number): void {
+    for (let offset = from; offset < to; offset++) this.rewound.add(this.placeIn(keyOf(source), offset));
   }
 
   /** Whether the store holds an answer to any record of the log. */
@@ -503,7 +513,8 @@ export class Monitor {
       const { at, place } = this.sourceOf(values);
       const log = `${keyOf(at)}${at.isRecreated ? MARK : ''}`;
       const last = lastOffset.get(log) ?? -1;
-      must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided after a later record`);
+      const mayBeLate = this.passedOver.has(place) || this.rewound.has(place);
+      must(at.offset > last || mayBeLate, 'D2', `${place} is decided after a later record`);
       lastOffset.set(log, Math.max(last, at.offset));
       decided.add(place);
       const record = this.record(at);

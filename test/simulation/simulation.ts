@@ -697,6 +697,7 @@ class World {
     for (const log of this.broker.logs.values()) {
       const firstLost = this.monitor.firstLost(log);
       if (log.expectedUpTo !== null || log.committed <= firstLost) continue;
+      this.monitor.onRewound(log, firstLost, log.committed);
       log.committed = firstLost;
       isAny = true;
     }
