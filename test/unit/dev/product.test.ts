@@ -31,7 +31,7 @@ test('the command starts with the variables and the options of its first line', 
 
 test('the build makes the program executable, so that it starts with its first line', () => {
   const built = readFileSync(join(projectRoot, 'package.json'), 'utf8');
-  expect(built).toContain('&& chmod +x dist/cli.js"');
+  expect(built).toContain('"postbuild": "chmod +x dist/cli.js"');
   for (const page of ['deploy.md', 'walkthrough.md'])
     expect(readFileSync(join(projectRoot, 'docs', 'operations', page), 'utf8')).toContain(
       'alias promo-intake=$PWD/dist/cli.js\n',
