@@ -232,7 +232,9 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     const requestId = randomUUID();
     const isAnswering = [...responses].some(({ headersSent }) => headersSent);
     if (!socket.writable || isAnswering) {
-      drop(peer, why, { requestId });
+      // A body is late where the webhook has stopped reading, since the sender does not read an answer.
+      const isUnread = why === 'late_body' && peer.socket.writableLength > 0;
+      drop(peer, isUnread ? 'unread' : why, { requestId });
       return;
     }
     peer.isEnded = true;

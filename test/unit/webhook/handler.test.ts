@@ -86,6 +86,12 @@ async function requests(status: string): Promise<number> {
   return values.find(({ labels }) => labels.status === status)?.value ?? 0;
 }
 
+/** The reasons why connections were dropped. */
+async function dropped(): Promise<unknown[]> {
+  const { values } = await metrics.webhookDropped.get();
+  return values.flatMap(({ labels, value }) => (value > 0 ? [labels.why] : []));
+}
+
 async function undecidedRetries(): Promise<number> {
   const { values } = await metrics.retries.get();
   return values.find(({ labels }) => labels.class === 'undecided')?.value ?? 0;
@@ -267,6 +273,25 @@ test('a sender that does not complete a request in time is dropped, and others a
   );
   expect((await send(aBet())).status).toBe(200);
   await Promise.all(ended);
+});
+
+test('a body that is late because its sender reads no answer is dropped as unread [W8]', async () => {
+  const eventId = 'e'.repeat(2_000);
+  const { webhook } = await serve(
+    async (_, envelopes) => ({
+      answers: accepted(envelopes).answers.map((answer) => ({ ...answer, eventId })),
+      undecided: null,
+    }),
+    { requestWithinMs: 1_500, readWithinMs: 60_000 },
+  );
+  const socket = connect(webhook.port, '127.0.0.1').pause();
+  socket.on('error', () => undefined);
+  // Answers of a megabyte: more than the buffers of the kernel hold.
+  const body = JSON.stringify({ events: Array.from({ length: 450 }, () => ({ event_id: eventId })) });
+  for (let n = 0; n < 15; n++) socket.write(signedText(body));
+  await until('it is dropped', LONG, async () => (await dropped()).length > 0);
+  expect(await dropped()).toEqual(['unread']);
+  socket.destroy();
 });
 
 test('half-sent requests block nobody: slow ones are answered, and give their places to others [W8]', async () => {
