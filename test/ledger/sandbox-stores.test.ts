@@ -1,12 +1,13 @@
 /** The sandbox's own tables on a real Postgres: what happens at once, and after a process is gone. */
+
 import pino from 'pino';
 import { until } from '../../dev/servers/deadline';
 import { makePool, type PostgresPool } from '../../src/postgres/pool';
-import type { RoundPlan } from '../../src/sandbox/round';
 import { makeRoundStore } from '../../src/sandbox/round-store';
 import { makeSessionStore } from '../../src/sandbox/session-store';
 import { prepareSandboxTables } from '../../src/sandbox/tables';
 import { withClient } from '../support/ledger';
+import { aRoundPlan } from '../support/round-plan';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
 const AT_ONCE = 12;
@@ -117,29 +118,12 @@ test('faults of one call are counted once each', async () => {
 
 describe('rounds', () => {
   const store = () => makeRoundStore(pool);
-  const plan = (roundId: string): RoundPlan => ({
-    roundId,
-    player: 'p',
-    token: 't',
-    game: 'g',
-    brand: null,
-    currency: 'EUR',
-    scale: 2,
-    bets: ['100'],
-    wins: [],
-    isVoid: false,
-    isClosed: false,
-    key: 'k',
-    isAuthenticated: false,
-    isAtomic: false,
-    occurredAt: '2026-11-27T10:00:00.000Z',
-  });
   const begin = async (roundId: string, bodyHash = 'b') => {
     await makeSessionStore(pool).openDemo('acme', { game: 'g', currency: 'EUR' }, `of-${roundId}`, 60);
     const round = {
       operatorId: 'acme',
       sessionId: `of-${roundId}`,
-      plan: plan(roundId),
+      plan: aRoundPlan({ roundId, wins: [], isClosed: false }),
       attribution: 'none',
     };
     return store().beginRound(round, bodyHash);

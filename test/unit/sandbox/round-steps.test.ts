@@ -13,27 +13,9 @@ import {
   type RoundState,
 } from '../../../src/sandbox/round';
 import type { CallState } from '../../../src/wallet/call-change';
+import { aRoundPlan } from '../../support/round-plan';
 
 const MOST_STEPS = 200;
-
-const aPlan = (more: Partial<RoundPlan> = {}): RoundPlan => ({
-  roundId: 'r',
-  key: 'k',
-  player: 'p',
-  token: 't',
-  game: 'g',
-  brand: null,
-  currency: 'EUR',
-  scale: 2,
-  bets: ['100'],
-  wins: ['250'],
-  isVoid: false,
-  isClosed: true,
-  isAuthenticated: false,
-  isAtomic: false,
-  occurredAt: '2026-11-27T10:00:00.000Z',
-  ...more,
-});
 
 /** The last state of a call, and of the rollback that follows it. */
 interface Answered {
@@ -125,7 +107,7 @@ test('a round ends settled, refunded or refused as a whole, or people look at it
         ),
       fc.array(answers, { minLength: 30, maxLength: 30 }),
       (more, given) => {
-        const plan = aPlan(more);
+        const plan = aRoundPlan(more);
         const { state, calls, moved } = play(plan, (call, place) => {
           const answer = given[place] ?? ok;
           // Only a bet is followed by a rollback.
@@ -165,7 +147,7 @@ function minor(amount: string): bigint {
 
 describe('a round', () => {
   test('places its bets in order, pays its wins, and is closed', () => {
-    const { state, order } = play(aPlan({ bets: ['1', '2'], wins: ['3', '4'] }), () => ok);
+    const { state, order } = play(aRoundPlan({ bets: ['1', '2'], wins: ['3', '4'] }), () => ok);
     expect(state).toBe('settled');
     expect(order.map(({ action, opId, amount, original }) => [action, opId, amount, original])).toEqual([
       ['debit', 'r-k-bet-1', '1', null],
@@ -177,7 +159,7 @@ describe('a round', () => {
   });
 
   test('that is void rolls back the last stake first, and pays nothing', () => {
-    const { state, order } = play(aPlan({ bets: ['1', '2'], wins: [], isVoid: true }), () => ok);
+    const { state, order } = play(aRoundPlan({ bets: ['1', '2'], wins: [], isVoid: true }), () => ok);
     expect(state).toBe('refunded');
     expect(order.map(({ opId }) => opId)).toEqual([
       'r-k-bet-1',
@@ -188,7 +170,7 @@ describe('a round', () => {
   });
 
   test('begins with the session, and ends there where the wallet refuses it', () => {
-    const plan = aPlan({ isAuthenticated: true });
+    const plan = aRoundPlan({ isAuthenticated: true });
     const { state, order } = play(plan, () => ok);
     expect([state, order.map(({ action }) => action)]).toEqual([
       'settled',
@@ -202,7 +184,7 @@ describe('a round', () => {
   });
 
   test('that is atomic takes its bet and pays its win in one call, and has the events of both', () => {
-    const plan = aPlan({ isAtomic: true });
+    const plan = aRoundPlan({ isAtomic: true });
     const { state, order, calls } = play(plan, () => ok);
     expect(order.map(({ action, amount, win }) => [action, amount, win])).toEqual([
       ['debit_and_credit', '100', '250'],
@@ -221,17 +203,17 @@ describe('a round', () => {
   });
 
   test('has other ids where the sandbox forgot the round of this id', () => {
-    const [a, b] = [aPlan({ key: 'a' }), aPlan({ key: 'b' })];
+    const [a, b] = [aRoundPlan({ key: 'a' }), aRoundPlan({ key: 'b' })];
     expect(possibleOpIds(a).filter((opId) => possibleOpIds(b).includes(opId))).toEqual([]);
   });
 
   test('whose closing fails is settled all the same', () => {
-    const { state } = play(aPlan(), ({ action }) => (action === 'close_round' ? refused : ok));
+    const { state } = play(aRoundPlan(), ({ action }) => (action === 'close_round' ? refused : ok));
     expect(state).toBe('settled');
   });
 
   test('whose win waits for a reconcile waits too, and is then left to people', () => {
-    const plan = aPlan();
+    const plan = aRoundPlan();
     const calls = (state: CallState) =>
       new Map<string, RoundCall>([
         ['r-k-bet-1', { action: 'debit', state: 'ok', cause: null }],
@@ -243,7 +225,7 @@ describe('a round', () => {
   });
 
   test('has events in major units, and always the same ones', () => {
-    const plan = aPlan({ brand: 'red' });
+    const plan = aRoundPlan({ brand: 'red' });
     const { calls } = play(plan, () => ok);
     const events = eventsOfRound(plan, calls, 'settled');
     expect(events).toEqual([
